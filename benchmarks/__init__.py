@@ -1,0 +1,1 @@
+"""Measures: every figure that the documents state is made here."""

@@ -1,0 +1,1 @@
+"""Standing subscriptions over Kafka that see the past and the future."""

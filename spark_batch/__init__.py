@@ -1,0 +1,1 @@
+"""The batch layer: history kept, compacted and searched with PySpark."""

@@ -1,0 +1,1 @@
+"""Moves records: the router and the matcher, as Faust agents over Kafka."""
