@@ -1,0 +1,250 @@
+"""A real Kafka broker of our own: one node in KRaft mode, for whoever has none.
+
+Everything it has is under `DATA_DIR/broker`: `server.properties`, `data/`, `broker.log`, and `running.json`, which says
+who runs and where. A second start finds the first by it and uses it. Whoever started the JVM stops it, with SIGTERM,
+by its pid. Data and, if it is still free, the port survive a restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+
+START_TIMEOUT: Final = 60.0  # seconds; 3 on an idle machine, ten times that on a busy one
+STOP_TIMEOUT: Final = 30.0  # a broker writes its logs back before it ends
+LOG_TAIL: Final = 15  # lines of a dead broker's log that are shown: its last exception fits
+
+# C1 only and the serial collector: the port is open after 2 to 3 s with 340 MB, and one small node needs no more.
+JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+LOGGING: Final = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+)
+
+PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller}
+log.dirs={data}
+auto.create.topics.enable=false
+# one node: no replicas, and few partitions in the internal topics, which cost files and start-up
+default.replication.factor=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+# a lone worker should not wait for others to join its group
+group.initial.rebalance.delay.ms=0
+# the smallest session that a worker may ask for, so that a test of a takeover need not wait
+group.min.session.timeout.ms=1000
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker. `started` tells whether this process started it, and so has to stop it."""
+
+    bootstrap: str
+    pid: int
+    directory: Path
+    started: bool
+
+    def alive(self) -> bool:
+        return _runs(self.pid)
+
+    def check(self) -> None:
+        """Raise with the end of the log if the broker has died."""
+        if not self.alive():
+            raise UserError(died(self.directory))
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL when that does not end it in time."""
+        for sign, patience in ((signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, 5.0)):
+            if not _runs(self.pid):
+                break
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sign)
+            deadline = time.monotonic() + patience
+            while _runs(self.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        _note(self.directory).unlink(missing_ok=True)
+
+
+def died(directory: Path) -> str:
+    log = directory / "broker.log"
+    lines = log.read_text("utf-8", "replace").splitlines()[-LOG_TAIL:] if log.exists() else []
+    return f"the embedded broker has died; the end of {log}:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _note(directory: Path) -> Path:
+    return directory / "running.json"
+
+
+def _runs(pid: int) -> bool:
+    """Is this our JVM, and not a zombie or another process that got its number?"""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return state != "Z" and b"kafka.Kafka" in command
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _any_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def java() -> str:
+    """The `java` command; an error that says what to install when there is none, or one too old for Kafka 4."""
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which("java", path=f"{home}/bin" if home else None) or shutil.which("java")
+    if not path:
+        raise UserError("no java found; install a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)")
+    return path
+
+
+def jars(settings: Settings, of: str) -> list[Path]:
+    found = sorted((settings.jars_dir / of).glob("*.jar"))
+    if not found:
+        raise UserError(f"no jars in {settings.jars_dir / of}; run `make setup`, or set PASTFORWARD_JARS_DIR")
+    return found
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Two starts at once must not format and launch twice."""
+    with (directory / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def find(settings: Settings) -> Broker | None:
+    """The embedded broker of this data directory, if it runs."""
+    directory = settings.data_dir / "broker"
+    try:
+        note: dict[str, Any] = json.loads(_note(directory).read_text())
+        broker = Broker(bootstrap=note["bootstrap"], pid=note["pid"], directory=directory, started=False)
+    except (OSError, ValueError, KeyError):
+        return None
+    return broker if broker.alive() else None
+
+
+def start(settings: Settings, port: int | None = None) -> Broker:
+    """Start the broker, or find the one that runs. Returns when it answers."""
+    directory = (settings.data_dir / "broker").absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    with _alone(directory):
+        running = find(settings)
+        if running:
+            if port and running.bootstrap != f"127.0.0.1:{port}":
+                raise UserError(f"an embedded broker runs at {running.bootstrap}; stop it first (kill {running.pid})")
+            return running
+        return _launch(settings, directory, port)
+
+
+def _launch(settings: Settings, directory: Path, port: int | None) -> Broker:
+    if port and not _free(port):
+        raise UserError(f"port {port} is taken; choose another with --port, or leave it out for a free one")
+    last = directory / "port"
+    before = int(last.read_text()) if last.exists() else 0
+    port = port or (before if before and _free(before) else _any_port())
+    properties = directory / "server.properties"
+    properties.write_text(PROPERTIES.format(port=port, controller=_any_port(), data=directory / "data"))
+    classpath = ":".join(str(jar.absolute()) for jar in jars(settings, "kafka"))
+    command = [java(), *JVM, *LOGGING, "-cp", classpath]
+    log = directory / "broker.log"
+    if not (directory / "data" / "meta.properties").exists():
+        _format(command, properties, directory)
+    with log.open("ab") as output:
+        # a session of its own, so that Ctrl-C reaches us first and we stop the broker after the worker
+        process = subprocess.Popen(
+            [*command, "kafka.Kafka", str(properties)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd=directory,
+        )
+    broker = Broker(bootstrap=f"127.0.0.1:{port}", pid=process.pid, directory=directory, started=True)
+    try:
+        _note(directory).write_text(json.dumps({"pid": process.pid, "bootstrap": broker.bootstrap}))
+        last.write_text(str(port))
+        _wait(broker)
+    except BaseException:
+        broker.stop()
+        raise
+    return broker
+
+
+def _format(command: list[str], properties: Path, directory: Path) -> None:
+    def tool(*arguments: str) -> str:
+        done = subprocess.run(
+            [*command, "kafka.tools.StorageTool", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=directory,
+            check=False,
+        )
+        if done.returncode:
+            raise UserError(f"the broker's storage cannot be formatted in {directory}: {done.stderr.strip()[-500:]}")
+        return done.stdout.split()[-1]
+
+    tool("format", "--cluster-id", tool("random-uuid"), "--config", str(properties))
+
+
+def _wait(broker: Broker) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    host, _, port = broker.bootstrap.partition(":")
+    while time.monotonic() < deadline:
+        broker.check()
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 0.5):
+            break
+        time.sleep(0.05)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    while time.monotonic() < deadline:
+        broker.check()
+        with contextlib.suppress(KafkaException):
+            if admin.list_topics(timeout=2).brokers:
+                return
+    raise UserError(
+        f"the embedded broker does not answer after {START_TIMEOUT:.0f} s; see {broker.directory}/broker.log"
+    )

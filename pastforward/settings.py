@@ -1,0 +1,202 @@
+"""Settings: the environment (`PASTFORWARD_…`), then `pastforward.toml`, then flags; the later wins.
+
+Every setting is a field of `Settings`; its name in the environment is the field's in capitals. Whatever starts with
+`KAFKA_` (in the file: the table `[kafka]`) goes to the Kafka clients as a librdkafka property.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from pastforward.errors import UserError
+
+PREFIX: Final = "PASTFORWARD_"
+FILE: Final = "pastforward.toml"
+SECOND: Final = 1_000_000  # times are microseconds everywhere
+
+_UNITS: Final = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
+_SIZES: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+
+def parse_duration(text: str) -> int:
+    """Microseconds of `90s`, `1h30m`, `250ms` or a plain number of seconds."""
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return round(float(text) * SECOND)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("write a duration such as 90s, 10m, 1h30m or 7d")
+    return sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+
+
+def show_duration(micros: int) -> str:
+    """The shortest text that `parse_duration` reads back."""
+    text = ""
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, micros = divmod(micros, _UNITS[unit])
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([KMG]?B?)\s*", text.upper())
+    if not found or found[2] not in _SIZES:
+        raise ValueError("write a size such as 512MB or 2GB")
+    return int(found[1]) * _SIZES[found[2]]
+
+
+def _count(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d+", text.strip()) or not low <= int(text) <= high:
+            raise ValueError(f"write a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"write one of: {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _prefix(text: str) -> str:
+    # Kafka's own rule for topic names, less the 30 characters that ours may add.
+    if not re.fullmatch(r"[A-Za-z0-9._-]{0,200}", text):
+        raise ValueError("write letters, digits, '.', '_' and '-' only, at most 200")
+    return text
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise ValueError("write a value, or leave the setting out")
+    return text.strip()
+
+
+def _path(text: str) -> Path:
+    return Path(_some(text)).expanduser()
+
+
+def _setting(parse: Callable[[str], Any], default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"parse": parse, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One immutable value for the whole process; `load` makes it."""
+
+    bootstrap_servers: str | None = _setting(
+        _some, None, "Kafka brokers, host:port; none: an embedded broker is started"
+    )
+    topic_prefix: str = _setting(_prefix, "pastforward.", "what the names of all topics begin with")
+    partitions: int = _setting(_count(1, 4096), 4, "partitions of a topic when it is created")
+    data_dir: Path = _setting(_path, Path(".pastforward"), "where broker and workers keep their files")
+    hot_window: int = _setting(parse_duration, 3600 * SECOND, "how far back the workers keep publications")
+    routing: str = _setting(
+        _one_of("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints"), "dewey", "the routing scheme"
+    )
+    routing_depth: int = _setting(_count(1, 64), 1, "how many components of a topic decide its partition (dewey)")
+    layout: str = _setting(_one_of("dual", "two"), "dual", "how keys lie on disk")
+    index: str = _setting(_one_of("memory", "disk"), "memory", "where subscriptions are looked up")
+    history: str = _setting(_some, ".pastforward/history", "path or URL of the history table")
+    delivery: str = _setting(
+        _one_of("exactly-once", "at-least-once"), "exactly-once", "what a notification is promised"
+    )
+    notification_format: str = _setting(_one_of("avro", "json"), "avro", "how notifications are written")
+    schema_registry_url: str | None = _setting(_some, None, "Confluent schema registry; none: single-object encoding")
+    catalog: Path | None = _setting(_path, None, "TOML file that declares attributes, their types and domains")
+    jars_dir: Path = _setting(_path, Path(".jars"), "where the jars for Kafka and Spark are")
+    memory_budget: int = _setting(_size, 512 << 20, "caches and memtables of a worker, together")
+    session_timeout: int = _setting(parse_duration, 10 * SECOND, "how long a silent worker keeps its partitions")
+    web_port: int = _setting(_count(0, 65535), 6066, "port of a worker's metrics and health; 0: any free one")
+    kafka: Mapping[str, str] = field(default_factory=dict, metadata={"doc": "librdkafka properties"})
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, metadata={"doc": "where each came from"})
+
+    @property
+    def application(self) -> str:
+        """Name of the consumer group, and what transactional ids begin with: one per set of topics."""
+        return f"{self.topic_prefix}worker"
+
+
+KNOWN: Final = {f.name: f for f in fields(Settings) if "parse" in f.metadata}
+
+
+def _unknown(name: str, where: str, show: Callable[[str], str]) -> UserError:
+    near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.0)[0]
+    return UserError(f"unknown setting {show(name)} in {where}; did you mean {show(near)}?")
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    values: dict[str, str] = {}
+    kafka: dict[str, str] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name.startswith("kafka_"):
+            kafka[name.removeprefix("kafka_").replace("_", ".")] = text
+        elif name in KNOWN:
+            values[name] = text
+        else:
+            raise _unknown(name, "the environment", lambda n: PREFIX + n.upper())
+    return values, kafka
+
+
+def _from_file(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    kafka = document.pop("kafka", {})
+    if not isinstance(kafka, dict):
+        raise UserError(f"{path}: kafka must be a table; write [kafka] and one property a line")
+    values = {}
+    for name, value in document.items():
+        key = name.lower()
+        if key not in KNOWN:
+            raise _unknown(key, str(path), str)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UserError(f"{path}: {name} must be a text or a number, not {value!r}")
+        values[key] = str(value)
+    return values, {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in kafka.items()}
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """Read all sources. `file` must exist when it is named; the default `pastforward.toml` may be missing."""
+    environment = os.environ if environment is None else environment
+    layers = [("environment", _from_environment(environment))]
+    path = file or Path(FILE)
+    if file is not None or path.exists():
+        layers.append((str(path), _from_file(path)))
+    chosen = {k: str(v) for k, v in (flags or {}).items() if v is not None}
+    layers.append(("flag", (chosen, {})))
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(KNOWN, "default")
+    kafka: dict[str, str] = {}
+    for source, (texts, properties) in layers:
+        for name, text in texts.items():
+            try:
+                values[name] = KNOWN[name].metadata["parse"](text)
+            except ValueError as error:
+                raise UserError(f"setting {name.upper()} = {text!r} ({source}): {error}") from error
+            sources[name] = source
+        kafka.update(properties)
+        sources.update({f"kafka.{name}": source for name in properties})
+    return Settings(**values, kafka=kafka, sources=sources)

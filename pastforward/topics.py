@@ -1,0 +1,203 @@
+"""The topics: names, partitions, what is kept for how long. Creates what is missing, refuses what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+
+DAY_MS: Final = 86_400_000
+WEEK_MS: Final = 7 * DAY_MS
+LARGE: Final = 4 << 20  # an input record may have 1 MiB; with its envelope, or as a dead letter, it is larger
+TIMEOUT: Final = 15.0  # seconds for a request to the broker
+CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Full names under one prefix."""
+
+    prefix: str
+
+    @property
+    def subscriptions(self) -> str:
+        return f"{self.prefix}subscriptions"
+
+    @property
+    def publications(self) -> str:
+        return f"{self.prefix}publications"
+
+    @property
+    def rendezvous(self) -> str:
+        return f"{self.prefix}rendezvous"
+
+    @property
+    def notifications(self) -> str:
+        return f"{self.prefix}notifications"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"{self.prefix}dead-letters"
+
+    @property
+    def backfill_requests(self) -> str:
+        return f"{self.prefix}backfill-requests"
+
+    @property
+    def directory(self) -> str:
+        return f"{self.prefix}directory"
+
+    @property
+    def best_offers(self) -> str:
+        return f"{self.prefix}best-offers"
+
+    @property
+    def routes(self) -> str:
+        """Changelog of the router: where each subscription went."""
+        return f"{self.prefix}routes-changelog"
+
+    @property
+    def live(self) -> str:
+        """Changelog of the matcher: each live subscription, and how far its partition has come."""
+        return f"{self.prefix}live-changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A topic as it should be; `single`: one partition, whatever PARTITIONS says."""
+
+    name: str
+    config: dict[str, str]
+    single: bool = False
+
+
+def plan(settings: Settings) -> list[Plan]:
+    names = Topics(settings.topic_prefix)
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    compacted = {**stamped, "cleanup.policy": "compact"}
+    rendezvous_ms = 2 * settings.hot_window // 1000 + WEEK_MS
+
+    def kept(ms: int, **config: str) -> dict[str, str]:
+        return {**stamped, "cleanup.policy": "delete", "retention.ms": str(ms), **config}
+
+    large = {"max.message.bytes": str(LARGE)}
+    held = {"min.compaction.lag.ms": str(WEEK_MS), "delete.retention.ms": str(WEEK_MS)}
+    return [
+        Plan(names.subscriptions, {**compacted, **held}),
+        Plan(names.publications, kept(WEEK_MS)),
+        Plan(names.rendezvous, {**kept(rendezvous_ms), **large}),
+        Plan(names.notifications, kept(WEEK_MS)),
+        Plan(names.dead_letters, {**kept(WEEK_MS), **large}),
+        Plan(names.backfill_requests, {**compacted, **large}, single=True),
+        Plan(names.directory, compacted, single=True),
+        Plan(names.best_offers, compacted),
+        Plan(names.routes, compacted),
+        Plan(names.live, {**compacted, **large}),
+    ]
+
+
+def client_config(settings: Settings, bootstrap: str, **extra: Any) -> dict[str, Any]:
+    """What every confluent-kafka client of ours is made with."""
+    return {"bootstrap.servers": bootstrap, "log_level": 3, **settings.kafka, **extra}
+
+
+def make_client(kind: Any, config: dict[str, Any]) -> Any:
+    """A confluent-kafka client; a property it does not know is the user's to mend."""
+    try:
+        return kind(config)
+    except KafkaException as error:
+        raise UserError(f"Kafka refuses a property: {_text(error)}; see PASTFORWARD_KAFKA_… or [kafka]") from error
+
+
+def _text(error: KafkaException) -> str:
+    inner = error.args[0] if error.args else error
+    return inner.str() if isinstance(inner, KafkaError) else str(inner)
+
+
+class _Trouble:
+    """librdkafka tells why it cannot connect only through a callback; the error of a request is a mere time-out."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.reason:
+            self.reason = error.str()
+
+
+def connect(settings: Settings, bootstrap: str) -> AdminClient:
+    """An admin client of a broker that answers; one line that says why not, if it does not."""
+    trouble = _Trouble()
+    admin = make_client(AdminClient, client_config(settings, bootstrap, error_cb=trouble, log_level=0))
+    reason = ""
+    for _ in range(CONNECT_TRIES):
+        try:
+            admin.list_topics(timeout=1)
+        except KafkaException as error:
+            admin.poll(0)
+            reason = trouble.reason or _text(error)
+        else:
+            return cast(AdminClient, admin)
+    secret = "uthentication" in reason or "SASL" in reason
+    advice = (
+        "check PASTFORWARD_KAFKA_SASL_USERNAME, …_SASL_PASSWORD and …_SASL_MECHANISM"
+        if secret
+        else "check PASTFORWARD_BOOTSTRAP_SERVERS and that the broker runs"
+    )
+    raise UserError(f"cannot reach Kafka at {bootstrap}: {reason}; {advice}")
+
+
+def existing(admin: AdminClient) -> dict[str, int]:
+    """Name and partition count of every topic of the cluster."""
+    metadata = admin.list_topics(timeout=TIMEOUT)
+    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+
+def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:
+    """Create what is missing. Returns the partition count in force and the names that were created.
+
+    Topics that exist keep their count as long as all agree; PARTITIONS counts at creation only.
+    """
+    wanted = plan(settings)
+    there = existing(admin)
+    counts = {p.name: there[p.name] for p in wanted if p.name in there and not p.single}
+    many = min(counts.values(), default=settings.partitions)
+    if settings.sources.get("partitions", "default") != "default" and counts and many != settings.partitions:
+        raise UserError(
+            f"topic {min(counts, key=lambda n: counts[n])} has {many} partitions, PARTITIONS is {settings.partitions}; "
+            f"set PARTITIONS to {many}, or use another TOPIC_PREFIX"
+        )
+    for item in wanted:
+        due = 1 if item.single else many
+        if item.name in there and there[item.name] != due:
+            raise UserError(
+                f"topic {item.name} has {there[item.name]} partitions where {due} are needed; "
+                f"delete it (its data is lost), or use another TOPIC_PREFIX"
+            )
+    _check_timestamps(admin, [p.name for p in wanted if p.name in there])
+    missing = [p for p in wanted if p.name not in there]
+    create = [NewTopic(p.name, 1 if p.single else many, config=p.config) for p in missing]
+    for name, future in (admin.create_topics(create, operation_timeout=TIMEOUT) if create else {}).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            # another worker started at the same moment and was first
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise UserError(f"cannot create topic {name}: {_text(error)}") from error
+    return many, [p.name for p in missing]
+
+
+def _check_timestamps(admin: AdminClient, names: list[str]) -> None:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    for resource, future in (admin.describe_configs(resources) if resources else {}).items():
+        value = future.result()["message.timestamp.type"].value
+        if value != "LogAppendTime":
+            raise UserError(
+                f"topic {resource.name} has message.timestamp.type={value}, but arrival must be the broker's time; "
+                f"set it to LogAppendTime (kafka-configs --alter --add-config message.timestamp.type=LogAppendTime)"
+            )
