@@ -1,37 +1,42 @@
 """What every condition becomes: the form that the oracle, the index, the scan on disk and Spark read.
 
-A condition is a tuple of disjuncts, in the order written, none twice; it holds when one of them does. No disjunct at all means: never.
-A disjunct is a tuple of `(attribute, Constraint)`, sorted by attribute, each attribute once; it holds when all of them do. An empty
-disjunct means: always. An attribute of the previous publication has a name that begins with `previous.`.
+A condition is a tuple of disjuncts, in the order written, none twice; it holds when one of them does. No disjunct at
+all means: never. A disjunct is a tuple of `(attribute, Constraint)`, sorted by attribute, each attribute once; it holds
+when all of them do. An empty disjunct means: always. An attribute of the previous publication has a name that begins
+with `previous.`.
 
 A `Constraint` is everything a disjunct says about one attribute, merged. There are three sorts of it:
 
-| family                                                | holds for                                                                 |
-| `NULL`                                                | the absent attribute, nothing else                                        |
-| `ANY`                                                 | every value of every type (`IS NOT NULL`), NaN included                   |
-| `BOOLEAN NUMBER STRING TIMESTAMP PATH GEOMETRY`       | values of that family alone, within all of the limits below               |
+| family                                          | holds for                                                   |
+| `NULL`                                          | the absent attribute, nothing else                          |
+| `ANY`                                           | every value of every type (`IS NOT NULL`), NaN included     |
+| `BOOLEAN NUMBER STRING TIMESTAMP PATH GEOMETRY` | values of that family alone, within all of the limits below |
 
-Limits of a constraint of one family. If `included` is not None it is the whole truth: a non-empty, sorted set of the values that satisfy
-the constraint, and every other field has its default. Otherwise a value must satisfy all of:
+Limits of a constraint of one family. If `included` is not None it is the whole truth: a non-empty, sorted set of the
+values that satisfy the constraint, and every other field has its default. Otherwise a value must satisfy all of:
 
-| field                  | families                      | a value satisfies it when                                               |
-| `low`, `low_closed`    | NUMBER STRING TIMESTAMP PATH  | above `low`, or equal if closed. None: no bound (`low_closed` is True)  |
-| `high`, `high_closed`  | the same                      | below `high`, or equal if closed. None: no bound                        |
-| `excluded`             | the same, GEOMETRY            | equal to none of them. Sorted, all of them within the bounds            |
-| `patterns`             | STRING                        | each matches it, or does not if `negated`                               |
-| `tests`                | GEOMETRY                      | each holds, or does not if `negated`                                    |
+| field                 | families                     | a value satisfies it when                                |
+| `low`, `low_closed`   | NUMBER STRING TIMESTAMP PATH | above `low`, or equal if closed; None: no bound          |
+| `high`, `high_closed` | the same                     | below `high`, or equal if closed; None: no bound         |
+| `excluded`            | the same, GEOMETRY           | equal to none of them; sorted, strictly inside the bounds |
+| `patterns`            | STRING                       | each matches it, or does not if `negated`                |
+| `tests`               | GEOMETRY                     | each holds, or does not if `negated`                     |
 
-Constants, so that kernels need no case distinctions:
+Constants, so that kernels need few case distinctions:
 - BOOLEAN: `bool`, and always `included`: one value or both.
-- NUMBER: integers and floats are one family and compare as exact numbers. A constant is an `int` if it is integral and fits 64 bits, signed
-  (so 3.0 is 3, -0.0 is 0), else a `float`: a fraction, a magnitude of 2^63 or more, or an infinity. Never NaN: as a value, NaN compares
-  with nothing and satisfies no NUMBER constraint at all, not even one of exclusions only.
-- STRING: `str` without surrogates, ordered by code point, which is the order of the UTF-8 bytes. `LIKE 'ab%'` is the half-open range
-  from `ab` (closed) to `ac` (open): see `string_after_prefix`.
-- TIMESTAMP: `int`, microseconds since 1970, UTC. Bounds are always closed.
-- PATH: tuple of `int`, ordered as tuples: an ancestor before what is below it, `1.9` before `1.10`. `within(x, PATH '1.4')` is the range
-  from (1, 4) closed to (1, 5) open; what contains a path is the set of its ancestors and itself. So there is no path test.
+- NUMBER: integers and floats are one family and compare as exact numbers. A constant is an `int` if it is integral and
+  fits 64 bits, signed (so 3.0 is 3, -0.0 is 0), else a `float`: a fraction, a magnitude of 2^63 or more, an infinity.
+  Never NaN: as a value, NaN compares with nothing and satisfies no NUMBER constraint, not even one of exclusions only.
+  The only family whose bounds may be open or closed at either end; without a bound the end is closed.
+- STRING: `str` without surrogates, ordered by code point, which is the order of the UTF-8 bytes. Bounds are half-open:
+  low closed, high open (`> 'a'` is from `a` with a zero character after it: nothing lies between).
+  `LIKE 'ab%'` is the range from `ab` to `ac`: see `string_after_prefix`.
+- TIMESTAMP: `int`, microseconds since 1970, UTC. Bounds are closed.
+- PATH: tuple of `int`, ordered as tuples: an ancestor before what is below it, `1.9` before `1.10`. Bounds: half-open
+  (`> PATH '1.4'` is from (1, 4, 0): nothing lies between). `within(x, PATH '1.4')` is the range from (1, 4) to (1, 5);
+  what contains a path is the set of its ancestors and itself. So there is no path test.
 - GEOMETRY: `Point`, `Box`, `Circle`. Equal means the same shape with the same numbers.
+For STRING and PATH `high_closed` is False when there is a high bound, and True when there is none.
 A range of one value is `included`. A constraint that nothing can satisfy never appears: its disjunct is dropped.
 """
 

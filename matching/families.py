@@ -1,0 +1,99 @@
+"""From a Python value to the family and the constant that the normal form compares, and back."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from math import isfinite, isnan
+from typing import Final
+
+from matching.normal_form import MAX_COMPONENT, Constant, Family
+from matching.values import Box, Circle, Path, Point, Value
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+_COMPONENT: Final = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+def number(value: float) -> int | float:
+    """The number as the normal form writes it: an `int` where one of 64 bits is equal. Must not be NaN."""
+    if isinstance(value, float) and isfinite(value) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
+        return int(value)
+    return value
+
+
+def microseconds(value: datetime) -> int:
+    """Since 1970, UTC. A datetime without a zone is taken as UTC: there is no other time here."""
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return (value - EPOCH) // MICROSECOND
+
+
+def path_components(text: str) -> tuple[int, ...] | None:
+    """The components of a Dewey path; None if the text is not one. Leading zeros are refused: one path, one text."""
+    if not text:
+        return ()
+    components = []
+    for part in text.split("."):
+        if not _COMPONENT.fullmatch(part) or int(part) > MAX_COMPONENT:
+            return None
+        components.append(int(part))
+    return tuple(components)
+
+
+def path_text(components: tuple[int, ...]) -> str:
+    return ".".join(map(str, components))
+
+
+def is_valid_shape(shape: Point | Box | Circle) -> bool:
+    """Finite; a box not inside out; a circle on the globe, its radius not negative."""
+    if isinstance(shape, Point):
+        return isfinite(shape.lon) and isfinite(shape.lat)
+    if isinstance(shape, Circle):
+        return abs(shape.lon) <= 180 and abs(shape.lat) <= 90 and isfinite(shape.radius_m) and shape.radius_m >= 0
+    numbers = (shape.min_x, shape.min_y, shape.max_x, shape.max_y)
+    return all(map(isfinite, numbers)) and shape.min_x <= shape.max_x and shape.min_y <= shape.max_y
+
+
+def classify(value: object) -> tuple[Family, Constant] | None:
+    """Family and constant of an attribute's value; None for what compares with nothing.
+
+    None is the answer for NaN, an integer beyond 64 bits, a string with surrogates, an invalid path or shape, and every
+    other type: such a value is present, so it satisfies `IS NOT NULL`, and nothing else. This never raises.
+    """
+    if isinstance(value, bool):
+        return Family.BOOLEAN, value
+    if isinstance(value, int):
+        return (Family.NUMBER, value) if INT64_MIN <= value <= INT64_MAX else None
+    if isinstance(value, float):
+        return None if isnan(value) else (Family.NUMBER, number(value))
+    if isinstance(value, str):
+        return (Family.STRING, value) if is_encodable(value) else None
+    if isinstance(value, datetime):
+        return Family.TIMESTAMP, microseconds(value)
+    if isinstance(value, Path):
+        components = path_components(value.text)
+        return None if components is None else (Family.PATH, components)
+    if isinstance(value, Point | Box | Circle):
+        return (Family.GEOMETRY, value) if is_valid_shape(value) else None
+    return None
+
+
+def is_encodable(text: str) -> bool:
+    """Whether the text has a UTF-8 form: lone surrogates have none."""
+    if text.isascii():
+        return True
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def value_of(family: Family, constant: Constant) -> Value:
+    """The inverse of `classify`."""
+    if family is Family.TIMESTAMP:
+        assert isinstance(constant, int)
+        return EPOCH + timedelta(microseconds=constant)
+    if isinstance(constant, tuple):
+        return Path(path_text(constant))
+    return constant

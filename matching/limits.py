@@ -1,0 +1,35 @@
+"""What a condition may be at most. Each limit is an error that names it, never a slow worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Long enough for an IN list of the size below; short enough that checking one condition stays in milliseconds.
+MAX_TEXT_LENGTH: Final = 65_536
+
+# Parentheses and NOTs within each other. The parser recurses some tens of frames for each, and Python allows 1,000 in all.
+MAX_DEPTH: Final = 16
+
+# Disjuncts after normalisation: each one is an entry of its own in the index.
+MAX_DISJUNCTS: Final = 256
+
+# Predicates over all disjuncts: 16 in each of the most disjuncts.
+MAX_PREDICATES: Final = 4_096
+
+# Values of one IN list.
+MAX_MEMBERS: Final = 10_000
+
+# Characters of a LIKE pattern or a regular expression.
+MAX_PATTERN_LENGTH: Final = 1_024
+
+# RE2's budget for one compiled expression. Counted repetitions beyond it are refused.
+MAX_REGEX_BYTES: Final = 1 << 20
+
+# UTF-8 bytes of an attribute's name: a length fits one byte.
+MAX_NAME_BYTES: Final = 255
+
+# Components of a Dewey path: a depth fits one byte.
+MAX_PATH_DEPTH: Final = 255
+
+# Shapes (texts without their constants) that are remembered. A shape takes a few kilobytes.
+MAX_SHAPES: Final = 4_096
