@@ -1,0 +1,284 @@
+"""One record at a time: between records and bytes, in Avro's single-object encoding, the Confluent wire format or JSON.
+
+The first byte tells the form: `{` or white space is JSON; 0xC3 0x01 is single-object Avro, eight bytes of fingerprint
+follow; 0x00 is the Confluent wire format, four bytes of schema id follow, and a registry is needed. All functions raise
+`SchemaError` and nothing else on bytes that are no valid record.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import orjson
+
+from matching.normal_form import NormalForm
+from schemas import plain
+from schemas.avro_plain import Plain
+from schemas.definitions import Definition, by_fingerprint, current
+from schemas.errors import SchemaError
+from schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES
+from schemas.records import (
+    BackfillRequest,
+    BestOffer,
+    CanonicalPublication,
+    CanonicalSubscription,
+    DeadLetter,
+    Notification,
+    Publication,
+    Record,
+    Rendezvous,
+    Subscription,
+    Version,
+    Withdrawal,
+)
+
+Format: TypeAlias = Literal["avro", "json"]
+
+SINGLE_OBJECT: Final = b"\xc3\x01"
+CONFLUENT: Final = b"\x00"
+_HEADER: Final = 10  # marker and fingerprint
+_CONFLUENT_HEADER: Final = 5  # marker and schema id
+_JSON_STARTS: Final = b"{ \t\r\n"
+_EXACT: Final = 2.0**63  # orjson makes floats of integers above 64 bits
+
+_NAME_OF: Final[dict[type, str]] = {
+    Subscription: "subscription",
+    Publication: "publication",
+    Notification: "notification",
+    DeadLetter: "dead_letter",
+    BackfillRequest: "backfill_request",
+    Rendezvous: "rendezvous",
+    BestOffer: "best_offer",
+}
+
+
+class Registry(Protocol):
+    """A schema registry, as far as codecs need it. Raises `SchemaError` for an id that is not there."""
+
+    def definition(self, name: str, schema_id: int) -> Definition: ...
+
+    def schema_id(self, name: str) -> int:
+        """The id under which the current schema is registered."""
+        ...
+
+
+# -------------------------------------------------------------------------------- encode
+
+
+def encode(record: Record, format: Format = "avro", registry: Registry | None = None) -> bytes:
+    """The value of the Kafka record. Checks the record first, so that what is written can be read."""
+    name = _NAME_OF[type(record)]
+    fields = plain.plain_record(record)
+    try:
+        _check(name, fields)
+        encoded = to_json(fields) if format == "json" else _to_avro(name, fields, registry)
+    except UnicodeEncodeError as error:
+        raise SchemaError("bad_value", f"the {name} has text that UTF-8 cannot hold: {error}") from None
+    limit = MAX_RECORD_BYTES if name in ("subscription", "publication") else MAX_CANONICAL_BYTES
+    if len(encoded) > limit:
+        raise SchemaError("too_large", f"the {name} has {len(encoded)} bytes: at most {limit} are taken")
+    return encoded
+
+
+def to_json(fields: Plain) -> bytes:
+    try:
+        return orjson.dumps(fields, default=_json_bytes)
+    except orjson.JSONEncodeError as error:
+        raise SchemaError("bad_value", f"the record has no JSON form: {error}") from None
+
+
+def _to_avro(name: str, fields: Plain, registry: Registry | None) -> bytes:
+    out = bytearray(avro_header(name, registry))
+    current(name).write(fields, out)
+    return bytes(out)
+
+
+def avro_header(name: str, registry: Registry | None) -> bytes:
+    if registry is None:
+        return SINGLE_OBJECT + current(name).fingerprint
+    return CONFLUENT + registry.schema_id(name).to_bytes(4, "big")
+
+
+def _check(name: str, fields: dict[str, Plain]) -> None:
+    if name == "subscription":
+        plain.subscription(fields, None, True)
+    elif name == "publication":
+        plain.publication(fields, None, True)
+    else:
+        getattr(plain, name)(fields, True)
+
+
+def _json_bytes(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise SchemaError("wrong_type", f"{type(value).__name__} has no JSON form")
+
+
+def dead_letter(
+    topic: str, partition: int, offset: int, arrived_at: int, error: SchemaError, key: bytes | None, value: bytes | None
+) -> DeadLetter:
+    """A dead letter that fits its topic: beyond 2 MiB the original bytes are cut, which the reason then says."""
+    reason = error.reason
+    for what, original in (("key", key), ("value", value)):
+        if original is not None and len(original) > MAX_DEAD_LETTER_BYTES // 2:
+            reason += f" (of the {what}'s {len(original)} bytes the first {MAX_DEAD_LETTER_BYTES // 2} are kept)"
+    return DeadLetter(
+        topic,
+        partition,
+        offset,
+        arrived_at,
+        error.kind,
+        reason,
+        None if key is None else key[: MAX_DEAD_LETTER_BYTES // 2],
+        None if value is None else value[: MAX_DEAD_LETTER_BYTES // 2],
+    )
+
+
+# -------------------------------------------------------------------------------- decode
+
+
+def decode_subscription(
+    key: bytes | None, value: bytes | None, registry: Registry | None = None
+) -> Subscription | Withdrawal:
+    """A null value withdraws the subscription that the key names."""
+    name = decode_key(key)
+    if value is None:
+        if name is None:
+            raise SchemaError("missing", "a withdrawal has no key: set it to the id of the subscription")
+        return Withdrawal(name)
+    fields, strict = _decode("subscription", value, MAX_RECORD_BYTES, registry)
+    return plain.subscription(fields, name, strict)
+
+
+def decode_publication(key: bytes | None, value: bytes | None, registry: Registry | None = None) -> Publication:
+    name = decode_key(key)
+    if value is None:
+        raise SchemaError(
+            "missing", "the publication has no value: publications cannot be withdrawn, set expires_at instead"
+        )
+    fields, strict = _decode("publication", value, MAX_RECORD_BYTES, registry)
+    return plain.publication(fields, name, strict)
+
+
+def decode_notification(value: bytes, registry: Registry | None = None) -> Notification:
+    return plain.notification(*_decode("notification", value, MAX_CANONICAL_BYTES, registry))
+
+
+def decode_dead_letter(value: bytes, registry: Registry | None = None) -> DeadLetter:
+    return plain.dead_letter(*_decode("dead_letter", value, MAX_CANONICAL_BYTES, registry))
+
+
+def decode_rendezvous(value: bytes, registry: Registry | None = None) -> Rendezvous:
+    return plain.rendezvous(*_decode("rendezvous", value, MAX_CANONICAL_BYTES, registry))
+
+
+def decode_backfill_request(value: bytes, registry: Registry | None = None) -> BackfillRequest:
+    return plain.backfill_request(*_decode("backfill_request", value, MAX_CANONICAL_BYTES, registry))
+
+
+def decode_best_offer(value: bytes, registry: Registry | None = None) -> BestOffer:
+    return plain.best_offer(*_decode("best_offer", value, MAX_CANONICAL_BYTES, registry))
+
+
+def decode_key(key: bytes | None) -> str | None:
+    """The id that a Kafka key holds."""
+    if key is None:
+        return None
+    try:
+        return plain.check_id(key.decode(), "the key")
+    except UnicodeDecodeError:
+        raise SchemaError("bad_id", "the key is no UTF-8: write the id as UTF-8 text") from None
+
+
+def _decode(name: str, value: bytes, limit: int, registry: Registry | None) -> tuple[Plain, bool]:
+    """The plain data, and whether unknown fields are errors."""
+    if len(value) > limit:
+        raise SchemaError("too_large", f"the record has {len(value)} bytes: at most {limit} are taken")
+    if not value:
+        raise SchemaError("malformed", "the value is empty: write JSON or Avro; to withdraw a subscription, write null")
+    if value[0] in _JSON_STARTS:
+        return parse_json(value), True
+    if value[:2] == SINGLE_OBJECT:
+        definition = by_fingerprint(name).get(value[2:_HEADER])
+        if definition is None:
+            raise SchemaError(
+                "malformed",
+                f"the Avro fingerprint {value[2:_HEADER].hex()} is of no schema that a {name} ever had here",
+            )
+        return definition.read(value, _HEADER), False
+    if value[:1] == CONFLUENT:
+        if registry is None:
+            raise SchemaError("malformed", "the Confluent wire format needs a registry: set SCHEMA_REGISTRY_URL")
+        if len(value) < _CONFLUENT_HEADER:
+            raise SchemaError("malformed", "the Confluent header ends too early")
+        definition = registry.definition(name, int.from_bytes(value[1:_CONFLUENT_HEADER], "big"))
+        return definition.read(value, _CONFLUENT_HEADER), False
+    raise SchemaError(
+        "malformed",
+        f"the first byte is 0x{value[0]:02X}: write a JSON object, single-object Avro, or Confluent's format",
+    )
+
+
+def parse_json(value: bytes) -> Plain:
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise SchemaError("malformed", f"the JSON cannot be read: {error}") from None
+    if type(parsed) is not dict:
+        raise SchemaError("malformed", "the JSON is no object")
+    if _has_rounded_integer(parsed):
+        # Only the slower parser keeps integers of any size, so that they are refused and not rounded.
+        parsed = json.loads(value)
+    return parsed
+
+
+def _has_rounded_integer(value: Any) -> bool:
+    if type(value) is float:
+        return abs(value) >= _EXACT
+    if type(value) is dict:
+        return any(map(_has_rounded_integer, value.values()))
+    if type(value) is list:
+        return any(map(_has_rounded_integer, value))
+    return False
+
+
+# -------------------------------------------------------------------------------- canonical
+
+
+def canonical_subscription(record: Subscription, version: Version, where: NormalForm) -> CanonicalSubscription:
+    """Fills in the defaults of a subscription that arrived as `version`; `where` is its condition in normal form."""
+    starts_at = version.arrived_at if record.starts_at is None else record.starts_at
+    plain.check_window(starts_at, record.ends_at, "starts_at", "ends_at")
+    return CanonicalSubscription(
+        record.subscription_id,
+        record.subscriber_id,
+        version,
+        record.topic,
+        record.scope,
+        starts_at,
+        record.ends_at,
+        record.time,
+        where,
+        record.semantics,
+        record.self_join,
+    )
+
+
+def canonical_publication(
+    record: Publication, partition: int, offset: int, arrived_at: int, where: NormalForm | None
+) -> CanonicalPublication:
+    """Fills in the defaults of a publication that arrived there and then."""
+    return CanonicalPublication(
+        f"{partition}-{offset}" if record.publication_id is None else record.publication_id,
+        record.publisher_id,
+        record.topic,
+        arrived_at if record.published_at is None else record.published_at,
+        record.expires_at,
+        record.best,
+        record.self_join,
+        record.attributes,
+        where,
+        record.body,
+    )

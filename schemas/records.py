@@ -1,0 +1,226 @@
+"""The records on the topics, as Python objects.
+
+Times are integers, microseconds since 1970, UTC (`schemas.times` converts). None means left out: the schemas tell the
+defaults. An instance is not checked when it is made; `encode` and the decoders check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from matching.normal_form import ALWAYS, NormalForm
+from matching.values import Value
+
+Scope: TypeAlias = Literal["overlap", "subtree"]
+TimeBasis: TypeAlias = Literal["published", "valid"]
+Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
+Prefer: TypeAlias = Literal["highest", "lowest"]
+Role: TypeAlias = Literal["subscriber", "publisher"]
+Phase: TypeAlias = Literal["past", "live", "backfill", "best"]
+Origin: TypeAlias = Literal["subscriptions", "publications", "none"]
+
+# Avro's names for operators (symbols allow neither signs nor blanks), in the order of the enum.
+OPERATORS: Final[dict[str, str]] = {
+    "equal": "=",
+    "not_equal": "!=",
+    "less": "<",
+    "less_or_equal": "<=",
+    "greater": ">",
+    "greater_or_equal": ">=",
+    "between": "between",
+    "not_between": "not between",
+    "in": "in",
+    "not_in": "not in",
+    "prefix": "prefix",
+    "not_prefix": "not prefix",
+    "suffix": "suffix",
+    "not_suffix": "not suffix",
+    "substring": "substring",
+    "not_substring": "not substring",
+    "like": "like",
+    "not_like": "not like",
+    "matches": "matches",
+    "not_matches": "not matches",
+    "overlaps": "overlaps",
+    "not_overlaps": "not overlaps",
+    "contains": "contains",
+    "not_contains": "not contains",
+    "within": "within",
+    "not_within": "not within",
+    "is_null": "is null",
+    "is_not_null": "is not null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """One comparison. `value` alone, `value` and `high` (between), `values` (in), or none of them (is null)."""
+
+    attribute: str
+    operator: str
+    value: Value | None = None
+    high: Value | None = None
+    values: tuple[Value, ...] = ()
+
+
+Disjuncts: TypeAlias = tuple[tuple[Predicate, ...], ...]
+Where: TypeAlias = str | Disjuncts | None
+
+
+@dataclass(slots=True)
+class Subscription:
+    subscription_id: str
+    subscriber_id: str
+    topic: str = ""
+    scope: Scope = "overlap"
+    starts_at: int | None = None
+    ends_at: int | None = None
+    time: TimeBasis = "published"
+    where: Where = None
+    semantics: Semantics = "classical"
+    self_join: bool = False
+
+
+@dataclass(slots=True)
+class Best:
+    attribute: str
+    prefer: Prefer
+
+
+@dataclass(slots=True)
+class Publication:
+    publication_id: str | None = None
+    publisher_id: str | None = None
+    topic: str = ""
+    published_at: int | None = None
+    expires_at: int | None = None
+    attributes: dict[str, Value] = field(default_factory=dict)
+    where: Where = None
+    best: Best | None = None
+    self_join: bool = False
+    body: bytes | None = None
+
+
+@dataclass(slots=True)
+class Notification:
+    notification_id: str
+    subscription_id: str
+    subscription_version: str
+    publication_id: str
+    recipient_id: str
+    role: Role
+    topic: str
+    published_at: int
+    matched_at: int
+    phase: Phase
+    earlier_ids: tuple[str, ...] = ()
+    value: Value | None = None
+
+
+@dataclass(slots=True)
+class DeadLetter:
+    """Make it with `dead_letter`, which keeps it below the size that its topic takes."""
+
+    topic: str
+    partition: int
+    offset: int
+    arrived_at: int
+    kind: str
+    reason: str
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    """Of a subscription. Ordered by arrival, then partition, then offset; written as `2-1735`."""
+
+    arrived_at: int
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}-{self.offset}"
+
+
+@dataclass(slots=True)
+class CanonicalSubscription:
+    """Checked, with all defaults filled in: see `canonical_subscription`. `ends_at` None: no end."""
+
+    subscription_id: str
+    subscriber_id: str
+    version: Version
+    topic: str
+    scope: Scope
+    starts_at: int
+    ends_at: int | None
+    time: TimeBasis
+    where: NormalForm = ALWAYS
+    semantics: Semantics = "classical"
+    self_join: bool = False
+
+
+@dataclass(slots=True)
+class Withdrawal:
+    """`version` is its own: it ends every version below. None as it comes from the input topic."""
+
+    subscription_id: str
+    version: Version | None = None
+
+
+@dataclass(slots=True)
+class CanonicalPublication:
+    """Checked, with all defaults filled in: see `canonical_publication`. `expires_at` None: never."""
+
+    publication_id: str
+    publisher_id: str | None
+    topic: str
+    published_at: int
+    expires_at: int | None = None
+    best: Best | None = None
+    self_join: bool = False
+    attributes: dict[str, Value] = field(default_factory=dict)
+    where: NormalForm | None = None
+    body: bytes | None = None
+
+
+@dataclass(slots=True)
+class Rendezvous:
+    """What a router hands to the matchers. `record` None: a tick, which only moves the log time to `arrived_at`."""
+
+    origin: Origin
+    partition: int
+    offset: int
+    arrived_at: int
+    routing_version: int
+    partitions: tuple[int, ...]
+    record: CanonicalSubscription | Withdrawal | CanonicalPublication | None = None
+
+
+@dataclass(slots=True)
+class BackfillRequest:
+    """`cut`: highest offset seen, by partition of the publications topic."""
+
+    subscription: CanonicalSubscription
+    rendezvous_partition: int
+    horizon: int
+    log_time: int
+    routing_version: int
+    cut: dict[int, int]
+
+
+@dataclass(slots=True)
+class BestOffer:
+    publication_id: str
+    topic: str
+    subscription_id: str | None
+    subscription_version: str | None
+    subscriber_id: str | None
+    value: Value | None
+    changed_at: int
+    offset: int
+    final: bool = False
+
+
+Record: TypeAlias = Subscription | Publication | Notification | DeadLetter | Rendezvous | BackfillRequest | BestOffer
