@@ -1,0 +1,52 @@
+"""What every routing scheme is, and who reports a pair."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from streams.routing.records import RoutedPublication, RoutedSubscription
+
+
+class RoutingError(ValueError):
+    """A scheme, partition count, depth or catalog that cannot be; says what to write instead."""
+
+
+class Scheme(ABC):
+    """Where a record goes: an immutable value, a pure function of its parameters and the record, without Kafka.
+
+    The contract is the intersection rule: if a publication matches a subscription, whatever its semantics, the two share a partition.
+    Every answer is sorted, without repeats and never empty. Any number of threads may ask.
+    """
+
+    name: ClassVar[str]
+    # Self-joins and best offers compare records of one topic with each other: they work where a topic lives in one partition.
+    keeps_topics_together: ClassVar[bool] = False
+
+    def __init__(self, partitions: int) -> None:
+        if partitions < 1:
+            raise RoutingError(f"partitions is {partitions}; write 1 or more")
+        self.partitions = partitions
+        self.everywhere: tuple[int, ...] = tuple(range(partitions))
+
+    @abstractmethod
+    def subscription(self, subscription: RoutedSubscription) -> tuple[int, ...]:
+        """The partitions that store the subscription."""
+
+    @abstractmethod
+    def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
+        """The partitions that the publication is sent to."""
+
+
+def reports(partition: int, a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether `partition` reports the pair whose records went to `a` and `b`: it is the smallest that both share. Both are sorted."""
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            return a[i] == partition
+        if a[i] < b[j]:
+            i += 1
+        else:
+            j += 1
+    return False
