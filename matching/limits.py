@@ -7,7 +7,7 @@ from typing import Final
 # Long enough for an IN list of the size below; short enough that checking one condition stays in milliseconds.
 MAX_TEXT_LENGTH: Final = 65_536
 
-# Parentheses and NOTs within each other. The parser recurses some tens of frames for each, and Python allows 1,000 in all.
+# Parentheses and NOTs within each other. The parser recurses tens of frames for each, and Python allows 1,000 in all.
 MAX_DEPTH: Final = 16
 
 # Disjuncts after normalisation: each one is an entry of its own in the index.

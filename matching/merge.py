@@ -1,8 +1,8 @@
 """Two constraints on one attribute become one: what satisfies both.
 
 `meet` is also what "the two intersect" means when both sides are conditions: they do if `meet` finds something. For
-booleans, numbers, timestamps, paths and strings without patterns that is exact. Beyond that it is decided by these rules,
-and where no rule says that nothing can satisfy both, they intersect:
+booleans, numbers, timestamps, paths and strings without patterns that is exact. Beyond that it is decided by these
+rules, and where no rule says that nothing can satisfy both, they intersect:
 - Strings: prefixes are ranges, hence exact. Two suffixes must agree; what must end with or hold a text cannot be
   forbidden to hold a part of it; no pattern can be both demanded and forbidden. Expressions are compared by their text.
 - Geometry: each two tests must be compatible (see `_shapes_exclude`).
@@ -75,7 +75,7 @@ def meet(a: Constraint, b: Constraint) -> Constraint | None:
     )
 
 
-def of_members(family: Family, members: list[Constant]) -> Constraint | None:
+def of_members(family: Family, members: list[Any]) -> Constraint | None:
     """The constraint that holds for these values alone."""
     if not members:
         return None
@@ -95,33 +95,39 @@ def limited(
     tests: set[Test] | None = None,
 ) -> Constraint | None:
     """The canonical constraint of these limits; None if they admit nothing. Booleans come as members, not here."""
+    bottom: Any = None
     if family is Family.TIMESTAMP:
         if low is not None and not low_closed:
             low, low_closed = low + 1, True
         if high is not None and not high_closed:
             high, high_closed = high - 1, True
     elif family is Family.STRING or family is Family.PATH:
-        if low is not None and not low_closed:
+        bottom = "" if family is Family.STRING else ()
+        if low is None:
+            low = bottom
+        elif not low_closed:
             low, low_closed = _next(low), True
         if high is not None and high_closed:
             high, high_closed = _next(high), False
     unmet = set(patterns or ())
-    if unmet:
-        trimmed = _trim_by_prefixes(low, high, unmet)
-        if trimmed is None:
-            return None
-        low, high, high_closed = *trimmed, trimmed[1] is None
-        if _patterns_exclude(unmet):
-            return None
-    if excluded:
-        bounds = _drop_excluded_ends(family, low, low_closed, high, high_closed, excluded)
-        low, low_closed, high, high_closed = bounds
-    if low is not None and high is not None:
-        if low > high or (low == high and not (low_closed and high_closed)):
-            return None
-        if low == high or (family in (Family.STRING, Family.PATH) and high == _next(low)):
-            only = Constraint(family, excluded=tuple(excluded or ()), patterns=tuple(unmet))
-            return of_members(family, [low] if admits(only, low) else [])
+    settled = not (unmet or excluded)
+    while not settled:
+        before = low, high
+        if unmet:
+            low, high = _trim_by_prefixes(low, high, unmet)
+            high_closed = high is None
+        if excluded:
+            low, low_closed, high, high_closed = _drop_excluded_ends(
+                family, low, low_closed, high, high_closed, excluded
+            )
+        settled = before == (low, high) or _is_empty(low, low_closed, high, high_closed)
+    if _is_empty(low, low_closed, high, high_closed) or (unmet and _patterns_exclude(unmet)):
+        return None
+    if low is not None and (low == high or (bottom is not None and high == _next(low))):
+        only = Constraint(family, excluded=tuple(excluded or ()), patterns=tuple(unmet))
+        return of_members(family, [low] if admits(only, low) else [])
+    if bottom is not None and low == bottom:
+        low = None
     if tests and _tests_exclude(tests):
         return None
     inside: list[Any] = []
@@ -196,32 +202,28 @@ def _drop_excluded_ends(
     return low, low_closed, high, high_closed
 
 
-def _trim_by_prefixes(low: Any, high: Any, patterns: set[Pattern]) -> tuple[Any, Any] | None:
-    """Bounds without the ends that a forbidden prefix takes away. Removes from `patterns` what bounds now say."""
-    changed = True
-    while changed:
-        changed = False
-        for pattern in sorted(patterns):
-            if pattern.kind is not PatternKind.PREFIX:
-                continue
-            first, after = pattern.text, string_after_prefix(pattern.text)
-            starts_inside = (low or "") >= first and (after is None or (low or "") < after)
-            ends_inside = (after is None and (high is None or high > first)) or (
-                after is not None and high is not None and first < high <= after
-            )
-            outside = (low is not None and after is not None and low >= after) or (high is not None and high <= first)
-            if outside:
-                patterns.discard(pattern)
-            elif starts_inside:
-                if after is None:
-                    return None
-                low, changed = after, True
-                patterns.discard(pattern)
-            elif ends_inside:
-                high, changed = first, True
-                patterns.discard(pattern)
-            if low is not None and high is not None and low >= high:
-                return None
+def _is_empty(low: Any, low_closed: bool, high: Any, high_closed: bool) -> bool:
+    if low is None or high is None:
+        return False
+    return bool(low > high or (low == high and not (low_closed and high_closed)))
+
+
+def _trim_by_prefixes(low: Any, high: Any, patterns: set[Pattern]) -> tuple[Any, Any]:
+    """Bounds without the ends that a forbidden prefix takes away. Removes from `patterns` what the bounds now say."""
+    for pattern in sorted(patterns):
+        if pattern.kind is not PatternKind.PREFIX:
+            continue
+        first, after = pattern.text, string_after_prefix(pattern.text)
+        if (high is not None and high <= first) or (after is not None and low >= after):
+            patterns.discard(pattern)  # nothing in the range begins so
+        elif low >= first:
+            patterns.discard(pattern)
+            low = high if after is None else after
+            if low is None:
+                low = high = ""  # everything begins so: an empty range
+        elif after is None or (high is not None and high <= after):
+            patterns.discard(pattern)
+            high = first
     return low, high
 
 

@@ -40,8 +40,7 @@ def compile_regex(text: str) -> Any:
 def read_like(text: str, escape: str | None) -> tuple[str, ...]:
     """The pattern as a sequence of literal runs and the two wildcards. Raises `BadPattern`.
 
-    Wildcards are told apart from literals by place: a literal run is preceded by an empty marker-free string of its own,
-    so the sequence alternates literal, wildcard, literal, and so on, beginning and ending with a (maybe empty) literal.
+    The sequence alternates: a literal, wildcards, a literal and so on; it begins and ends with a (maybe empty) literal.
     Between two literals, `_` come before `%`, and `%` comes once: equal patterns have equal readings.
     """
     literals, wildcards, run = [], [], ""
@@ -92,7 +91,7 @@ def _escaped(literal: str) -> str:
 
 
 def like_pattern(reading: tuple[str, ...]) -> tuple[PatternKind | None, str]:
-    """The simplest kind that says the same, with its text; None means: equal to the text. `%` alone is the prefix ''."""
+    """The simplest kind that says the same, with its text; None: equal to the text. `%` alone is the prefix ''."""
     match reading:
         case (text,):
             return None, text
