@@ -1,0 +1,39 @@
+"""What a worker counts, in Prometheus' terms."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+RECORDS = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
+
+
+class Metrics:
+    """One per worker; every counter is touched by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        made = {"registry": self._registry, "namespace": "pastforward"}
+        self.records = Counter("records", "Input records processed", ["topic"], **made)
+        self.notifications = Counter("notifications", "Notifications sent", ["phase"], **made)
+        self.dead_letters = Counter("dead_letters", "Input records that could not be taken", ["kind"], **made)
+        self.dropped = Counter("dropped", "Records without effect, by reason", ["reason"], **made)
+        self.chunk_records = Histogram("chunk_records", "Records in a chunk", ["topic"], buckets=RECORDS, **made)
+        self.compute = Histogram("compute_seconds", "Computing a chunk", ["topic"], buckets=SECONDS, **made)
+        self.send = Histogram("send_seconds", "Sending and committing a chunk", ["topic"], buckets=SECONDS, **made)
+        self.subscriptions = Gauge("live_subscriptions", "Subscriptions held", ["partition"], **made)
+        self.publications = Gauge("held_publications", "Publications held", ["partition"], **made)
+        self.log_time = Gauge("log_time_seconds", "Log time of a rendezvous partition", ["partition"], **made)
+
+    def chunk(self, topic: str, records: int, computed: float, sent: float) -> None:
+        self.records.labels(topic).inc(records)
+        self.chunk_records.labels(topic).observe(records)
+        self.compute.labels(topic).observe(computed)
+        self.send.labels(topic).observe(sent)
+
+    def text(self) -> str:
+        return generate_latest(self._registry).decode()
+
+    def total(self, counter: str) -> float:
+        """Sum over all labels, for the status line."""
+        return sum(s.value for m in getattr(self, counter).collect() for s in m.samples if s.name.endswith("_total"))

@@ -1,0 +1,164 @@
+"""Partitions that this worker owns: taken over in an order that loses and repeats nothing, and released.
+
+On assignment: start the sender, which fences the old owner; read the committed offset, which now cannot change any more; bring
+the stage's state to it without emitting; seek; process. Every step is undone if another rebalance overtakes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+from faust.types import TP
+
+from pastforward.errors import UserError
+from streams.delivery import Sender
+from streams.lane import Lane
+from streams.metrics import Metrics
+from streams.stage import Stage
+
+log = logging.getLogger("pastforward.worker")
+
+MakeSender = Callable[[TopicPartition], Sender]
+MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
+
+
+class Owned:
+    """One partition: its sender, its stage, and the offset up to which everything is committed."""
+
+    def __init__(self, partition: TopicPartition, sender: Sender, stage: Stage, position: int, metrics: Metrics) -> None:
+        self.partition = partition
+        self.sender = sender
+        self.stage = stage
+        self.position = position
+        self._metrics = metrics
+        self._lock = asyncio.Lock()
+        self._released = False
+
+    async def handle(self, records: Sequence[Any]) -> None:
+        async with self._lock:
+            if self._released:
+                return
+            records = [record for record in records if record.offset >= self.position]
+            if not records:
+                return
+            end = records[-1].offset + 1
+            started = time.perf_counter()
+            outgoing = await asyncio.to_thread(self.stage.process, records)
+            computed = time.perf_counter()
+            await self.sender.send(outgoing, end)
+            sent = time.perf_counter()
+            self.stage.committed(end)
+            self.position = end
+            self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed)
+
+    async def silent(self) -> None:
+        async with self._lock:
+            outgoing = None if self._released else self.stage.idle()
+            if outgoing is not None:
+                await self.sender.send(outgoing, None)
+
+    async def release(self) -> None:
+        """Lets the chunk in flight end."""
+        async with self._lock:
+            self._released = True
+            await self.sender.stop()
+            self.stage.close()
+
+
+class Ownership:
+    """All partitions of this worker. Used from the event loop of the Faust app only."""
+
+    def __init__(self, app: Any, make_sender: MakeSender, make_stage: MakeStage, metrics: Metrics) -> None:
+        self._app = app
+        self._make_sender = make_sender
+        self._make_stage = make_stage
+        self._metrics = metrics
+        self._owned: dict[TP, Owned] = {}
+        self._lanes: dict[TP, Lane] = {}
+        self._complete = False
+
+    @property
+    def positions(self) -> dict[TP, int]:
+        return {partition: owned.position for partition, owned in self._owned.items()}
+
+    def stages(self) -> dict[TP, Stage]:
+        return {partition: owned.stage for partition, owned in self._owned.items()}
+
+    @property
+    def ready(self) -> bool:
+        """Does this worker process all that the group has given to it?"""
+        return self._complete and not self._app.rebalancing
+
+    async def put(self, partition: TP, records: Sequence[Any]) -> None:
+        lane = self._lanes.get(partition)
+        if lane is not None:  # else: polled before a rebalance took the partition away; its new owner reads it again
+            await lane.put(records)
+
+    async def release(self) -> None:
+        self._complete = False
+        lanes, owned = list(self._lanes.values()), list(self._owned.values())
+        self._lanes.clear()
+        self._owned.clear()
+        for one in owned:
+            await one.release()
+        for lane in lanes:
+            await lane.stop()
+
+    async def takeover(self) -> None:
+        generation = self._app.consumer_generation_id
+        await self.release()
+        partitions = sorted(TP(*partition) for partition in self._app.consumer.assignment())
+        taken = await asyncio.gather(*(self._take(TopicPartition(*p)) for p in partitions), return_exceptions=True)
+        owned = [one for one in taken if isinstance(one, Owned)]
+        errors = [error for error in taken if isinstance(error, BaseException)]
+        overtaken = generation != self._app.consumer_generation_id
+        if overtaken or errors:
+            for one in owned:
+                await one.release()
+            if errors and not overtaken:
+                raise errors[0]
+            return
+        if owned:
+            await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
+        for one in owned:
+            key = TP(*one.partition)
+            self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
+            self._owned[key] = one
+            self._lanes[key] = Lane(one.handle, one.silent, self.failed)
+        self._complete = True
+        log.info("owner of %d partitions", len(owned))
+
+    async def failed(self, error: BaseException) -> None:
+        """Nothing may go on after a chunk has failed: what it has read is not committed, and is read again after a restart."""
+        log.error("the worker stops: %s", error, exc_info=None if isinstance(error, UserError) else error)
+        await self._app.crash(error)
+
+    async def _take(self, partition: TopicPartition) -> Owned:
+        sender = self._make_sender(partition)
+        await sender.start()
+        try:
+            position = await self._committed(partition)
+            stage = await self._make_stage(partition, position)
+        except BaseException:
+            await sender.stop()
+            raise
+        return Owned(partition, sender, stage, position, self._metrics)
+
+    async def _committed(self, partition: TopicPartition) -> int:
+        thread = self._app.consumer._thread
+        committed: int | None = await thread.call_thread(thread._consumer.committed, partition)
+        first = (await self._app.consumer.earliest_offsets(partition))[partition]
+        if committed is None:
+            return int(first)
+        if committed < first:
+            raise UserError(
+                f"{partition.topic} partition {partition.partition} was read up to offset {committed}, but its log begins "
+                f"at {first}: {first - committed} records are gone. Raise the topic's retention; to go on without them, "
+                f"set the group's offset with kafka-consumer-groups --reset-offsets"
+            )
+        return committed

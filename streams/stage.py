@@ -1,0 +1,26 @@
+"""The seam between moving records and deciding: what a partition does with a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from streams.outgoing import Outgoing
+
+
+class Stage(Protocol):
+    """One per owned partition, called by one chunk at a time, in a thread: it may compute, and must not await.
+
+    A failing `process` ends the worker; nothing of the chunk has been sent then.
+    """
+
+    def process(self, records: Sequence[Any]) -> Outgoing:
+        """What the records, in the order of the log, lead to. Staged until `committed`."""
+
+    def idle(self) -> Outgoing | None:
+        """Asked when the partition has been silent for a second."""
+
+    def committed(self, offset: int) -> None:
+        """Everything up to `offset` is safe at the broker: make the state durable."""
+
+    def close(self) -> None: ...
