@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
@@ -13,7 +15,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        made = {"registry": self._registry, "namespace": "pastforward"}
+        made: dict[str, Any] = {"registry": self._registry, "namespace": "pastforward"}
         self.records = Counter("records", "Input records processed", ["topic"], **made)
         self.notifications = Counter("notifications", "Notifications sent", ["phase"], **made)
         self.dead_letters = Counter("dead_letters", "Input records that could not be taken", ["kind"], **made)
@@ -36,4 +38,5 @@ class Metrics:
 
     def total(self, counter: str) -> float:
         """Sum over all labels, for the status line."""
-        return sum(s.value for m in getattr(self, counter).collect() for s in m.samples if s.name.endswith("_total"))
+        samples = [sample for metric in getattr(self, counter).collect() for sample in metric.samples]
+        return float(sum(sample.value for sample in samples if sample.name.endswith("_total")))

@@ -30,7 +30,9 @@ MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
 class Owned:
     """One partition: its sender, its stage, and the offset up to which everything is committed."""
 
-    def __init__(self, partition: TopicPartition, sender: Sender, stage: Stage, position: int, metrics: Metrics) -> None:
+    def __init__(
+        self, partition: TopicPartition, sender: Sender, stage: Stage, position: int, metrics: Metrics
+    ) -> None:
         self.partition = partition
         self.sender = sender
         self.stage = stage

@@ -30,7 +30,9 @@ async def reader(connection: Connection) -> AsyncIterator[AIOKafkaConsumer]:
         await consumer.stop()
 
 
-async def stretch(consumer: AIOKafkaConsumer, partition: TopicPartition, start: int, end: int) -> AsyncIterator[list[Any]]:
+async def stretch(
+    consumer: AIOKafkaConsumer, partition: TopicPartition, start: int, end: int
+) -> AsyncIterator[list[Any]]:
     """The records from `start` up to, not including, `end`, in lists."""
     consumer.assign([partition])
     consumer.seek(partition, start)

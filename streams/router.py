@@ -114,7 +114,9 @@ class Router:
         letter = dead_letter(
             record.topic, record.partition, record.offset, record.timestamp * 1000, error, record.key, record.value
         )
-        outgoing.send(self._topics.dead_letters, (record.partition,), record.key, encode(letter, registry=self._registry))
+        outgoing.send(
+            self._topics.dead_letters, (record.partition,), record.key, encode(letter, registry=self._registry)
+        )
         self._metrics.dead_letters.labels(error.kind).inc()
         log.warning("dead letter: %s %d offset %d: %s", record.topic, record.partition, record.offset, error.reason)
 

@@ -15,7 +15,6 @@ import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 
-
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 RETRY_MS: Final = 50  # a rebalance is made of several requests that may each be answered with "again"
 
@@ -112,5 +111,3 @@ class _Consumer(Consumer):
 
 class ChunkTransport(Transport):
     Consumer = _Consumer
-
-

@@ -10,8 +10,8 @@ from streams.routing.scheme import RoutingError, Scheme
 class Dewey(Scheme):
     """What is at or below `depth` goes to the one partition of its first `depth` components, what is above it to all.
 
-    Two topics that overlap are then together: below the depth they have the same first components, above it one of them is everywhere.
-    This holds for both scopes, because what a subtree contains is among what overlaps it.
+    Two topics that overlap are then together: below the depth they have the same first components, above it one of
+    them is everywhere. This holds for both scopes, because what a subtree contains is among what overlaps it.
     """
 
     name = "dewey"
@@ -40,9 +40,9 @@ class Dewey(Scheme):
 def dewey_partition(components: list[int], partitions: int) -> int:
     """The partition of a path.
 
-    Children are numbered from 1, in sequence as a rule. So each run of as many siblings as there are partitions is laid out
-    round-robin, from an offset that is a hash of the parent and the run: four quarters of a cell fill four partitions, which a plain hash
-    would seldom do, and no arithmetic pattern in the numbers can pile up.
+    Children are numbered from 1, in sequence as a rule. So each run of as many siblings as there are partitions is laid
+    out round-robin, from an offset that is a hash of the parent and the run: four quarters of a cell fill four
+    partitions, which a plain hash would seldom do, and no arithmetic pattern in the numbers can pile up.
     """
     *parents, last = components
     run, place = divmod(last + partitions - 1, partitions)

@@ -1,6 +1,7 @@
 """Hashes that are the same in every process, on every machine and in the kernels: two routers must agree for ever.
 
-All are 64-bit. Texts go through CRC-32 first, because the standard library has it at C speed; `mix` then spreads the bits.
+All are 64-bit. Texts go through CRC-32 first, which the standard library has at C speed; `mix` then spreads the bits.
+Functions whose name begins with `k_` are their twins for kernels, on unsigned 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -8,11 +9,20 @@ from __future__ import annotations
 from typing import Final
 from zlib import crc32
 
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
 _MASK: Final = 2**64 - 1
-# The increment and the two multipliers of SplitMix64's finaliser: every input bit changes every output bit with probability one half.
+# The increment and the two multipliers of SplitMix64: every bit that goes in changes half of those that come out.
 GOLDEN: Final = 0x9E3779B97F4A7C15
 MIX_1: Final = 0xBF58476D1CE4E5B9
 MIX_2: Final = 0x94D049BB133111EB
+
+# CRC-32 of each byte, for the kernels.
+CRC_TABLE: Final[npt.NDArray[np.uint32]] = np.array(
+    [crc32(bytes([byte])) ^ crc32(b"\0") for byte in range(256)], np.uint32
+)
 
 
 def mix(number: int) -> int:
@@ -24,9 +34,31 @@ def mix(number: int) -> int:
 
 
 def combine(seed: int, number: int) -> int:
-    """The hash of a sequence: `combine(combine(0, a), b)`. The order counts."""
+    """The hash of a sequence: `combine(combine(0, a), b)`. The order counts; a negative number wraps."""
     return mix(seed ^ mix(number & _MASK))
 
 
 def text_hash(text: str) -> int:
     return mix(crc32(text.encode()))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def k_mix(number: np.uint64) -> np.uint64:
+    z = number + np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def k_combine(seed: np.uint64, number: np.uint64) -> np.uint64:
+    mixed: np.uint64 = k_mix(seed ^ k_mix(number))
+    return mixed
+
+
+@njit(cache=True, nogil=True)
+def k_crc32(heap: npt.NDArray[np.uint8], offset: int, length: int) -> np.uint64:
+    crc = np.uint32(0xFFFFFFFF)
+    for i in range(offset, offset + length):
+        crc = CRC_TABLE[(crc ^ heap[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return np.uint64(crc ^ np.uint32(0xFFFFFFFF))

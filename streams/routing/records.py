@@ -1,16 +1,17 @@
-"""What a routing scheme needs to know of a record. Any object with these fields will do; the two classes are for those who have none."""
+"""What a routing scheme needs to know of a record.
+
+Any object with these fields will do; the two classes are for those who have none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from matching.normal_form import ALWAYS, NormalForm
+from matching.oracle import Scope, Semantics
 from matching.values import Value
-
-Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
-Scope: TypeAlias = Literal["overlap", "subtree"]
 
 
 class RoutedSubscription(Protocol):
@@ -31,7 +32,7 @@ class RoutedSubscription(Protocol):
 
 
 class RoutedPublication(Protocol):
-    """The fields of a checked publication that decide where it goes; `condition` is what it publishes as a condition."""
+    """The fields of a checked publication that decide where it goes; `condition` is the one it publishes, if any."""
 
     @property
     def publication_id(self) -> str: ...

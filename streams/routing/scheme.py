@@ -16,12 +16,12 @@ class RoutingError(ValueError):
 class Scheme(ABC):
     """Where a record goes: an immutable value, a pure function of its parameters and the record, without Kafka.
 
-    The contract is the intersection rule: if a publication matches a subscription, whatever its semantics, the two share a partition.
-    Every answer is sorted, without repeats and never empty. Any number of threads may ask.
+    The contract is the intersection rule: if a publication matches a subscription, whatever its semantics, the two share
+    a partition. Every answer is sorted, without repeats and never empty. Any number of threads may ask.
     """
 
     name: ClassVar[str]
-    # Self-joins and best offers compare records of one topic with each other: they work where a topic lives in one partition.
+    # Self-joins and best offers compare the records of one topic: they need it to live in one partition.
     keeps_topics_together: ClassVar[bool] = False
 
     def __init__(self, partitions: int) -> None:
@@ -40,7 +40,7 @@ class Scheme(ABC):
 
 
 def reports(partition: int, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether `partition` reports the pair whose records went to `a` and `b`: it is the smallest that both share. Both are sorted."""
+    """Whether `partition` reports the pair whose records went to `a` and `b`, both sorted: the smallest they share does."""
     i = j = 0
     while i < len(a) and j < len(b):
         if a[i] == b[j]:

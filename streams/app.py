@@ -1,0 +1,143 @@
+"""The worker: one Faust app with two agents, the router and the matcher, over partitions that it owns."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, cast
+
+import faust
+from aiokafka import TopicPartition
+from faust.types import TP
+
+from pastforward.settings import SECOND, Settings
+from pastforward.topics import Topics
+from schemas import Registry
+from schemas.codec import Format
+from streams.connection import Connection
+from streams.delivery import Sender, make_sender
+from streams.matcher import Matcher, Sinks
+from streams.metrics import Metrics
+from streams.ownership import Ownership
+from streams.recovery import recover_partition, recover_routes
+from streams.router import PublicationRouter, SubscriptionRouter
+from streams.routing import make_scheme
+from streams.stage import Stage
+from streams.transport import Chunks, ChunkScheduler, ChunkTransport
+
+log = logging.getLogger("pastforward.worker")
+
+BUFFERED_CHUNKS: Final = 8  # Faust counts chunks here; its default of thousands would not bound memory
+POLL_RECORDS: Final = 20_000  # of a poll over all partitions
+FETCH_BYTES: Final = 4 << 20  # of a fetch of one partition
+FOREVER: Final = 86_400.0  # Faust hangs for good once its poll interval is exceeded; our own lanes watch progress
+
+
+class WorkerApp:
+    """Assembles the parts. `app` is the Faust app to run."""
+
+    def __init__(self, settings: Settings, bootstrap: str, partitions: int, registry: Registry | None = None) -> None:
+        self._settings = settings
+        self._topics = Topics(settings.topic_prefix)
+        self._connection = Connection.of(settings, bootstrap)
+        self._registry = registry
+        self._partitions = partitions
+        self._scheme = make_scheme(settings.routing, partitions, settings.routing_depth)
+        self.metrics = Metrics()
+        self.app = self._make_app()
+        self.ownership = Ownership(self.app, self._sender, self._stage, self.metrics)
+        self._connect()
+
+    def _make_app(self) -> Any:
+        settings = self._settings
+        session = settings.session_timeout / SECOND
+        app = faust.App(
+            settings.application,
+            broker=";".join(f"kafka://{server.strip()}" for server in self._connection.bootstrap.split(",")),
+            broker_credentials=self._connection.credentials(),
+            ConsumerScheduler=ChunkScheduler,
+            store="memory://",
+            datadir=str(settings.data_dir / "worker" / "faust"),
+            topic_disable_leader=True,
+            topic_allow_declare=False,
+            stream_wait_empty=False,
+            stream_buffer_maxsize=BUFFERED_CHUNKS,
+            broker_max_poll_records=POLL_RECORDS,
+            consumer_max_fetch_size=FETCH_BYTES,
+            consumer_auto_offset_reset="earliest",
+            broker_session_timeout=session,
+            broker_heartbeat_interval=session / 4,
+            broker_rebalance_timeout=max(30.0, session),
+            broker_max_poll_interval=FOREVER,
+            worker_redirect_stdouts=False,
+            web_bind="127.0.0.1",
+            web_port=settings.web_port,
+        )
+        app.transport = ChunkTransport(app.conf.broker, app)
+        return app
+
+    def _connect(self) -> None:
+        app, topics = self.app, self._topics
+        inputs = app.topic(topics.subscriptions, topics.publications, schema=Chunks(), acks=False)
+        rendezvous = app.topic(topics.rendezvous, schema=Chunks(), acks=False)
+
+        async def feed(stream: Any) -> None:
+            async for event in stream.events():
+                await self.ownership.put(TP(*event.message.tp), event.message.value)
+
+        app.agent(inputs, name="router")(feed)
+        app.agent(rendezvous, name="matcher")(feed)
+
+        async def revoked(*_: Any, **__: Any) -> None:
+            await self._guarded(self.ownership.release())
+
+        async def complete(*_: Any, **__: Any) -> None:
+            await self._guarded(self.ownership.takeover())
+
+        app.on_partitions_revoked.connect(revoked, weak=False)
+        app.on_rebalance_complete.connect(complete, weak=False)
+        app.on_before_shutdown.connect(revoked, weak=False)
+        self._pages()
+
+    async def _guarded(self, step: Any) -> None:
+        """Faust logs and forgets what a signal handler raises; here it ends the worker."""
+        try:
+            await step
+        except Exception as error:
+            await self.ownership.failed(error)
+
+    def _pages(self) -> None:
+        app = self.app
+
+        @app.page("/metrics")
+        async def metrics(web: Any, request: Any) -> Any:
+            return web.text(self.metrics.text(), content_type="text/plain")
+
+        @app.page("/health")
+        async def health(web: Any, request: Any) -> Any:
+            return web.json({"status": "ok"})
+
+        @app.page("/ready")
+        async def ready(web: Any, request: Any) -> Any:
+            owned = {f"{tp.topic}-{tp.partition}": at for tp, at in sorted(self.ownership.positions.items())}
+            return web.json(
+                {"ready": self.ownership.ready, "owned": owned}, status=200 if self.ownership.ready else 503
+            )
+
+    def _sender(self, partition: TopicPartition) -> Sender:
+        async def commit(offsets: dict[TopicPartition, int]) -> None:
+            thread = self.app.consumer._thread
+            await thread.call_thread(thread._consumer.commit, offsets)
+
+        return make_sender(self._settings, self._connection, partition, commit)
+
+    async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
+        topics, number = self._topics, partition.partition
+        common = (topics, self._scheme, self.metrics, self._registry)
+        if partition.topic == topics.publications:
+            return PublicationRouter(partition, "publications", *common)
+        if partition.topic == topics.subscriptions:
+            routes = await recover_routes(self._connection, topics, number)
+            return SubscriptionRouter(partition, "subscriptions", *common, routes=routes)
+        state = await recover_partition(self._connection, topics, number, self._settings.hot_window, committed)
+        notifications = cast(Format, self._settings.notification_format)
+        return Matcher(state, Sinks(topics, self._partitions, notifications, self._registry), self.metrics)

@@ -1,0 +1,286 @@
+"""What a rendezvous partition does with its log, record by record: the definition, in plain loops.
+
+Every record finds what came before it in the log, then is stored. "Now" is the log time: the highest arrival seen. The same log
+gives the same findings, whoever reads it. Whatever is faster is tested against this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from matching import oracle
+from matching.normal_form import ALWAYS
+from matching.values import Value
+from schemas import (
+    BackfillRequest,
+    CanonicalPublication,
+    CanonicalSubscription,
+    Notification,
+    Rendezvous,
+    Version,
+    Withdrawal,
+)
+from schemas.records import Phase
+from streams.identity import notification_id
+from streams.routing import reports
+
+FOREVER: Final = 1 << 62  # later than any time that a record may carry
+NEVER: Final = -(1 << 62)
+EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most
+
+
+@dataclass(slots=True)
+class Live:
+    """A subscription that is held."""
+
+    record: CanonicalSubscription
+    partitions: tuple[int, ...]
+    query: oracle.Subscription
+
+
+@dataclass(slots=True)
+class Held:
+    """A publication that is held. `earlier` and, in the offer, `previous` were fixed when it came."""
+
+    record: CanonicalPublication
+    arrived_at: int
+    partitions: tuple[int, ...]
+    offer: oracle.Publication
+    earlier: tuple[str, ...]
+
+    @property
+    def held_at(self) -> int:
+        return min(self.record.published_at, self.arrived_at)
+
+    @property
+    def expires_at(self) -> int:
+        return FOREVER if self.record.expires_at is None else self.record.expires_at
+
+
+@dataclass(slots=True)
+class Found:
+    """What one record of the log has led to."""
+
+    notifications: list[Notification] = field(default_factory=list)
+    requests: list[BackfillRequest] = field(default_factory=list)
+    kept: list[Live] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    dropped: str | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a partition has come: everything about it that is neither a subscription nor a publication.
+
+    `gone_published` and `gone_expires` are the latest `published_at` and `expires_at` of publications that came here and are not
+    held any more: only a subscription that reaches below them has anything to ask of the history. `complete_from` is the point from
+    which the state is complete, if a log that was too short made it begin later.
+    """
+
+    log_time: int = NEVER
+    seen: dict[tuple[str, int], int] = field(default_factory=dict)
+    complete_from: int = NEVER
+    gone_published: int = NEVER
+    gone_expires: int = NEVER
+
+
+class Partition:
+    """The state of one rendezvous partition."""
+
+    def __init__(self, number: int, hot_window: int) -> None:
+        self.number = number
+        self.hot_window = hot_window
+        self.progress = Progress()
+        self.subscriptions: dict[str, Live] = {}
+        self.publications: list[Held] = []  # in log order
+        self.arrivals: dict[str, int] = {}  # publication id → arrival, within the hot window
+
+    # ---------------------------------------------------------------- one record
+
+    def apply(self, envelope: Rendezvous) -> Found:
+        found = Found()
+        if envelope.origin != "none":
+            origin = (envelope.origin, envelope.partition)
+            if envelope.offset <= self.progress.seen.get(origin, -1):
+                found.dropped = "repeat"
+                return found
+            self.progress.seen[origin] = envelope.offset
+        self.progress.log_time = max(self.progress.log_time, envelope.arrived_at)
+        self._expire(found)
+        match envelope.record:
+            case CanonicalSubscription() as subscription:
+                self._subscribe(subscription, envelope, found)
+            case Withdrawal() as withdrawal:
+                self._withdraw(withdrawal, found)
+            case CanonicalPublication() as publication:
+                self._publish(publication, envelope, found)
+        return found
+
+    def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
+        before = self.subscriptions.get(record.subscription_id)
+        if before is not None and before.record.version >= record.version:
+            found.dropped = "older_version"
+            return
+        live = Live(record, envelope.partitions, query_of(record))
+        if before is not None:
+            del self.subscriptions[record.subscription_id]
+        horizon = self.horizon
+        now = self.progress.log_time
+        for held in self.publications:
+            if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
+                self._notify(live, held, "past", found)
+        if self._reaches_history(record):
+            found.requests.append(
+                BackfillRequest(record, self.number, horizon, now, envelope.routing_version, self._cut())
+            )
+        if not self._over(record):
+            self.subscriptions[record.subscription_id] = live
+            found.kept.append(live)
+        elif before is not None:
+            found.removed.append(record.subscription_id)
+
+    def _withdraw(self, record: Withdrawal, found: Found) -> None:
+        before = self.subscriptions.get(record.subscription_id)
+        if before is None or record.version is None or before.record.version > record.version:
+            found.dropped = "unknown_withdrawal"
+            return
+        del self.subscriptions[record.subscription_id]
+        found.removed.append(record.subscription_id)
+
+    def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
+        if record.publication_id in self.arrivals:
+            found.dropped = "repeated_publication"
+            return
+        self.arrivals[record.publication_id] = envelope.arrived_at
+        earlier = self._earlier(record.topic)
+        offer = offer_of(record, earlier[0].record.attributes if earlier else {})
+        ids = tuple(h.record.publication_id for h in earlier[:EARLIER]) if record.self_join else ()
+        held = Held(record, envelope.arrived_at, envelope.partitions, offer, ids)
+        if held.expires_at > envelope.arrived_at:
+            for live in self.subscriptions.values():
+                if self._matches(live, held):
+                    self._notify(live, held, "live", found)
+        if held.held_at >= self.horizon:
+            self.publications.append(held)
+        else:
+            self._gone(held)
+
+    # ---------------------------------------------------------------- pairs
+
+    def _matches(self, live: Live, held: Held) -> bool:
+        """Does this partition report the pair?"""
+        return (
+            reports(self.number, live.partitions, held.partitions)
+            and oracle.matches(live.query, held.offer)
+            and not (live.record.self_join and self._covered(live, held))
+        )
+
+    def _covered(self, live: Live, held: Held) -> bool:
+        """Has an earlier overlapping subscription of the same subscriber the publication already?"""
+        return any(
+            other.record.subscriber_id == live.record.subscriber_id
+            and other.record.version < live.record.version
+            and overlap(other.record, live.record)
+            and oracle.matches(other.query, held.offer)
+            for other in self.subscriptions.values()
+        )
+
+    def _notify(self, live: Live, held: Held, phase: Phase, found: Found) -> None:
+        subscription, publication = live.record, held.record
+        told = [("subscriber", subscription.subscriber_id)]
+        if publication.publisher_id is not None:
+            told.append(("publisher", publication.publisher_id))
+        for role, recipient in told:
+            found.notifications.append(
+                Notification(
+                    notification_id(
+                        subscription.subscription_id, subscription.version, publication.publication_id, role
+                    ),
+                    subscription.subscription_id,
+                    str(subscription.version),
+                    publication.publication_id,
+                    recipient,
+                    "subscriber" if role == "subscriber" else "publisher",
+                    publication.topic,
+                    publication.published_at,
+                    self.progress.log_time,
+                    phase,
+                    held.earlier,
+                )
+            )
+
+    def _earlier(self, topic: str) -> list[Held]:
+        """The valid publications on exactly that topic: the greatest `published_at` first, then the later in the log."""
+        now = self.progress.log_time
+        valid = [held for held in self.publications if held.record.topic == topic and held.expires_at > now]
+        return sorted(valid[::-1], key=lambda held: -held.record.published_at)
+
+    # ---------------------------------------------------------------- time
+
+    @property
+    def horizon(self) -> int:
+        """Publications held before it are the history's."""
+        return max(self.progress.log_time - self.hot_window, self.progress.complete_from)
+
+    def _over(self, record: CanonicalSubscription) -> bool:
+        """Late publications may still fall into a window for as long as the hot window lasts."""
+        return record.ends_at is not None and self.progress.log_time > record.ends_at + self.hot_window
+
+    def _expire(self, found: Found) -> None:
+        oldest = self.progress.log_time - self.hot_window
+        now = self.progress.log_time
+        kept = []
+        for held in self.publications:
+            if held.held_at >= oldest and held.expires_at > now:
+                kept.append(held)
+            elif held.expires_at > now:
+                self._gone(held)
+        self.publications = kept
+        self.arrivals = {name: at for name, at in self.arrivals.items() if at >= oldest}
+        for name in [name for name, live in self.subscriptions.items() if self._over(live.record)]:
+            del self.subscriptions[name]
+            found.removed.append(name)
+
+    def _gone(self, held: Held) -> None:
+        progress = self.progress
+        progress.gone_published = max(progress.gone_published, held.record.published_at)
+        progress.gone_expires = max(progress.gone_expires, held.expires_at)
+
+    def _reaches_history(self, record: CanonicalSubscription) -> bool:
+        if self.progress.gone_expires <= self.progress.log_time:
+            return False
+        if record.time == "published":
+            return record.starts_at <= self.progress.gone_published
+        return record.starts_at < self.progress.gone_expires
+
+    def _cut(self) -> dict[int, int]:
+        return {p: offset for (topic, p), offset in self.progress.seen.items() if topic == "publications"}
+
+
+def query_of(record: CanonicalSubscription) -> oracle.Subscription:
+    return oracle.Subscription(
+        record.where, record.topic, record.scope, record.starts_at, record.ends_at, record.time, record.semantics
+    )
+
+
+def offer_of(record: CanonicalPublication, previous: dict[str, Value]) -> oracle.Publication:
+    where = ALWAYS if record.where is None else record.where
+    return oracle.Publication(record.attributes, where, record.topic, record.published_at, record.expires_at, previous)
+
+
+def overlap(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:
+    """In topic and in time."""
+    if not oracle.topics_fit(oracle.Subscription(topic=a.topic), oracle.Publication(topic=b.topic)):
+        return False
+    ends = min(e for e in (a.ends_at, b.ends_at, FOREVER) if e is not None)
+    return max(a.starts_at, b.starts_at) < ends
+
+
+def run(partition: Partition, log: Iterable[Rendezvous]) -> list[Notification]:
+    """All notifications of a log, in order."""
+    return [notification for envelope in log for notification in partition.apply(envelope).notifications]
+
+
+__all__ = ["Found", "Held", "Live", "Partition", "Progress", "Version", "run"]
