@@ -10,7 +10,7 @@ from matching.normal_form import Constraint, Disjunct, Family, NormalForm
 
 
 def satisfies(constraint: Constraint, value: object) -> bool:
-    """`None` stands for the absent attribute. A value of another family satisfies neither a predicate nor its negation."""
+    """`None` is the absent attribute. A value of another family satisfies neither a predicate nor its negation."""
     if value is None:
         return constraint.family is Family.NULL
     if constraint.family is Family.NULL:

@@ -8,12 +8,15 @@ from typing import Final
 MAX_TEXT_LENGTH: Final = 65_536
 
 # Parentheses and NOTs within each other. The parser recurses tens of frames for each, and Python allows 1,000 in all.
-MAX_DEPTH: Final = 16
+MAX_DEPTH: Final = 24
 
 # Disjuncts after normalisation: each one is an entry of its own in the index.
 MAX_DISJUNCTS: Final = 256
 
-# Predicates over all disjuncts: 16 in each of the most disjuncts.
+# Predicates as written. The parser needs some 40 us for each.
+MAX_WRITTEN_PREDICATES: Final = 1_024
+
+# Predicates over all disjuncts after normalisation: 16 in each of the most disjuncts.
 MAX_PREDICATES: Final = 4_096
 
 # Values of one IN list.

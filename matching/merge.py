@@ -148,15 +148,15 @@ def limited(
     )
 
 
-def below_path(path: tuple[int, ...]) -> Constraint | None:
+def below_path(path: tuple[int, ...]) -> Constraint:
     """A path at or below this one."""
     after = path_after_subtree(path)
-    return limited(Family.PATH, path or None, True, after, after is None)
+    return Constraint(Family.PATH, path or None, True, after, after is None)
 
 
-def with_prefix(prefix: str) -> Constraint | None:
+def with_prefix(prefix: str) -> Constraint:
     after = string_after_prefix(prefix)
-    return limited(Family.STRING, prefix or None, True, after, after is None)
+    return Constraint(Family.STRING, prefix or None, True, after, after is None)
 
 
 def _higher_low(a: Constraint, b: Constraint) -> tuple[Any, bool]:
