@@ -2,6 +2,7 @@
 
 from matching.condition import Condition
 from matching.errors import ConditionError
+from matching.index import Index
 from matching.values import Box, Circle, Path, Point
 
-__all__ = ["Box", "Circle", "Condition", "ConditionError", "Path", "Point"]
+__all__ = ["Box", "Circle", "Condition", "ConditionError", "Index", "Path", "Point"]

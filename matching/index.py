@@ -1,0 +1,454 @@
+"""Which subscriptions does a publication satisfy? The public face of matching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from matching import records as r
+from matching.algorithms import create
+from matching.algorithms.linear import scan_all
+from matching.attributes import Attributes
+from matching.columns import Batch, place
+from matching.condition import Condition
+from matching.explanation import Explanation, explain
+from matching.families import path_components
+from matching.locks import ReadWriteLock
+from matching.normal_form import Constraint, NormalForm
+from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
+from matching.parts import PartsBuilder
+from matching.predicate_table import read_predicates
+from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
+from matching.records import Parts
+from matching.registry import Registry
+from matching.strings import gather
+from matching.verification import NO, UNSURE, sort_by_row, verify
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Identity: TypeAlias = int | str
+Moment: TypeAlias = datetime | int
+
+_SEMANTICS: Final[dict[str, int]] = {"classical": 0, "symmetric": r.SYMMETRIC, "intersect": r.INTERSECT}
+_SCOPES: Final[dict[str, int]] = {"overlap": 0, "subtree": r.SUBTREE_SCOPE}
+_TIMES: Final[dict[str, int]] = {"published": 0, "valid": r.VALID_TIME}
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Pairs, by row: the publication's number in the batch, and the subscription's head slot. `Index.ids_of` names them."""
+
+    rows: I32
+    slots: I32
+
+
+class Index:
+    """Subscriptions in memory, matched against batches of publications.
+
+    One writer, many readers, from any threads. `add`, `add_many`, `add_predicates`, `remove` and `remove_many` are writes: each waits
+    for the matches under way, and a match that comes meanwhile waits for it. So a reader sees the index as it was before a write or as
+    it is after it, never half of a batch; matches run beside each other, the kernels without the interpreter's lock. Adaptation is
+    done in bounded pieces inside writes. The ids are integers or strings, not both in one index.
+    """
+
+    def __init__(self, algorithm: str = "auto", **options: Any) -> None:
+        self._registry = Registry()
+        self._algorithm = create(algorithm, self._registry, **options)
+        # what the papers' algorithms do not speak of
+        self._relaxed = create("linear", self._registry)
+        self._never: set[Identity] = set()
+        self._relaxed_slots = 0
+        self._text_ids: bool | None = None
+        self._lock = ReadWriteLock()
+
+    def __len__(self) -> int:
+        return len(self._registry) + len(self._never)
+
+    def __contains__(self, subscription_id: Identity) -> bool:
+        return subscription_id in self._never or self._head(subscription_id) >= 0
+
+    @property
+    def algorithm(self) -> str:
+        return self._algorithm.name
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of records and structures, in bytes."""
+        return self._registry.nbytes + self._algorithm.nbytes + self._relaxed.nbytes
+
+    def counters(self) -> dict[str, int | float]:
+        """What the algorithm keeps and has done."""
+        return self._algorithm.counters()
+
+    # writes
+
+    def add(
+        self,
+        subscription_id: Identity,
+        condition: Condition | NormalForm | str | None = None,
+        *,
+        topic: str = "",
+        scope: Scope = "overlap",
+        starts_at: Moment | None = None,
+        ends_at: Moment | None = None,
+        time: TimeMode = "published",
+        semantics: Semantics = "classical",
+    ) -> None:
+        """Takes a subscription, in place of any earlier one of that id."""
+        self.add_many(
+            [
+                NewSubscription(
+                    subscription_id, normal_form(condition), topic, scope, starts_at, ends_at, time, semantics
+                )
+            ]
+        )
+
+    def add_many(self, subscriptions: Sequence[NewSubscription]) -> None:
+        """Several in one write; of an id that comes twice the last counts."""
+        latest = {new.subscription_id: new for new in subscriptions}
+        for new in latest.values():
+            new.check()
+            self._check_kind(new.subscription_id)
+        with self._lock.write():
+            self._forget(list(latest))
+            builder = PartsBuilder(self._registry.strings)
+            identities: list[Identity] = []
+            first = [0]
+            for new in latest.values():
+                if not new.disjuncts:
+                    self._never.add(new.subscription_id)
+                    continue
+                flags = _SEMANTICS[new.semantics] | _SCOPES[new.scope] | _TIMES[new.time]
+                for disjunct in new.disjuncts:
+                    for name, _ in disjunct:
+                        self._registry.number(name)
+                    builder.add(
+                        disjunct,
+                        self._registry.numbers,
+                        self._hold_topic(new.topic),
+                        flags,
+                        None if new.starts_at is None else moment(new.starts_at),
+                        None if new.ends_at is None else moment(new.ends_at),
+                    )
+                identities.append(new.subscription_id)
+                first.append(len(builder))
+            if identities:
+                self._take(builder.parts(), self._numbers_of(identities), np.array(first, np.int64), builder.python)
+
+    def add_predicates(self, table: pa.Table) -> int:
+        """Takes many subscriptions from an Arrow table of predicates; see `matching.predicate_table`. Returns how many."""
+        with self._lock.write():
+            batch = read_predicates(table, self._registry, self._text_ids)
+            if not len(batch.identities):
+                return 0
+            self._text_ids = batch.text_ids
+            heads = self._registry.find(batch.identities)
+            if (heads >= 0).any():
+                self._drop(self._registry.slots_of(heads))
+            if self._never:
+                self._never.difference_update(self._names_of(batch.identities))
+            self._take(batch.parts, batch.identities, batch.first, batch.python)
+            return len(batch.identities)
+
+    def remove(self, subscription_id: Identity) -> bool:
+        """Whether it was there."""
+        return self.remove_many([subscription_id]) == 1
+
+    def remove_many(self, subscription_ids: Iterable[Identity] | I64 | pa.Array) -> int:
+        """Returns how many were there."""
+        if isinstance(subscription_ids, pa.Array | pa.ChunkedArray):
+            subscription_ids = (
+                subscription_ids.to_numpy()
+                if pa.types.is_integer(subscription_ids.type)
+                else subscription_ids.to_pylist()
+            )
+        with self._lock.write():
+            if isinstance(subscription_ids, np.ndarray) and not self._text_ids and not self._never:
+                identities = np.unique(subscription_ids.astype(np.int64))
+                heads = self._registry.find(identities)
+                heads = heads[heads >= 0]
+                self._drop(self._registry.slots_of(heads))
+                return len(heads)
+            return self._forget([_plain(identity) for identity in subscription_ids])
+
+    # reads
+
+    def match(
+        self,
+        attributes: Mapping[str, object],
+        *,
+        topic: str = "",
+        published_at: Moment | None = None,
+        expires_at: Moment | None = None,
+        where: Condition | NormalForm | str | None = None,
+        previous: Mapping[str, object] | None = None,
+    ) -> list[Identity]:
+        """The ids of the subscriptions that a publication satisfies. Without `published_at` no window is asked about."""
+        if topic and path_components(topic) is None:
+            raise ValueError(f"the topic {topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
+        row = dict(attributes)
+        if previous:
+            row.update({f"previous.{name}": value for name, value in previous.items()})
+
+        def settle(batch: Batch) -> None:
+            if topic:
+                place(batch, pa.array([topic]), self._registry.known.topics)
+            if published_at is not None:
+                batch.published_at[0] = moment(published_at)
+            if expires_at is not None:
+                batch.expires_at[0] = moment(expires_at)
+
+        self._lock.acquire_read()
+        try:
+            forms = None if where is None else [normal_form(where)]
+            found = self._matches(FromValues([row], self._registry, forms, settle))
+            return self._names_of(self._registry.slots.ids[found.slots])
+        finally:
+            self._lock.release_read()
+
+    def match_table(self, table: pa.Table) -> pa.Table:
+        """A column per attribute, null is absent; optional `_topic`, `_published_at`, `_expires_at`. Returns `row` and
+        `subscription_id`, sorted by row."""
+        self._lock.acquire_read()
+        try:
+            found = self._matches(FromTable(table, self._registry))
+            ids = self._id_column(found.slots)
+        finally:
+            self._lock.release_read()
+        return pa.Table.from_arrays([pa.array(found.rows.astype(np.int64)), ids], names=["row", "subscription_id"])
+
+    def match_attributes(
+        self,
+        attributes: Attributes,
+        *,
+        topics: pa.Array | None = None,
+        published_at: I64 | None = None,
+        expires_at: I64 | None = None,
+        where: Sequence[NormalForm | None] | None = None,
+    ) -> tuple[I64, pa.Array]:
+        """The way in for codecs: rows and subscription ids, sorted by row. `where` holds the published conditions. An attribute of the
+        previous publication has a name that begins with `previous.`."""
+
+        def settle(batch: Batch) -> None:
+            if topics is not None:
+                place(batch, topics, self._registry.known.topics)
+            if published_at is not None:
+                batch.published_at[:] = published_at
+            if expires_at is not None:
+                batch.expires_at[:] = expires_at
+
+        self._lock.acquire_read()
+        try:
+            found = self._matches(FromAttributes(attributes, self._registry, where, settle))
+            return found.rows.astype(np.int64), self._id_column(found.slots)
+        finally:
+            self._lock.release_read()
+
+    def explain(
+        self,
+        subscription_id: Identity,
+        attributes: Mapping[str, object],
+        *,
+        topic: str = "",
+        published_at: Moment | None = None,
+        expires_at: Moment | None = None,
+        previous: Mapping[str, object] | None = None,
+    ) -> Explanation:
+        """Why a publication does or does not satisfy a subscription: which predicate failed, on which value."""
+        self._lock.acquire_read()
+        try:
+            if subscription_id in self._never:
+                return Explanation(subscription_id, False, ("the condition can never be true",))
+            head = self._head(subscription_id)
+            if head < 0:
+                raise KeyError(f"no subscription {subscription_id!r} in this index")
+            slots = self._registry.slots_of(np.array([head], np.int32)).tolist()
+            row = {**attributes, **{f"previous.{name}": value for name, value in (previous or {}).items()}}
+            when = None if published_at is None else moment(published_at)
+            until = None if expires_at is None else moment(expires_at)
+            return explain(subscription_id, self._registry, slots, row, topic, when, until)
+        finally:
+            self._lock.release_read()
+
+    # inside
+
+    def _matches(self, publications: Publications) -> Matches:
+        batch = publications.batch
+        registry = self._registry
+        found = []
+        if batch.vague.any():
+            found.append(scan_all(registry, batch))
+        else:
+            if registry.slots_in_use > self._relaxed_slots:
+                found.append(self._algorithm.candidates(batch))
+            if self._relaxed_slots:
+                found.append(self._relaxed.candidates(batch))
+        if not found:
+            return Matches(np.empty(0, np.int32), np.empty(0, np.int32))
+        rows, slots = found[0]
+        if len(found) > 1:
+            rows, slots = np.concatenate([rows, found[1][0]]), np.concatenate([slots, found[1][1]])
+        if not len(rows):
+            return Matches(rows, slots)
+        rows, slots = sort_by_row(rows, slots, batch.rows)
+        answers = np.empty(len(rows), np.uint8)
+        where = np.full(len(registry.names) + 1, -1, np.int32)
+        verify(registry.known, batch, rows, slots, where, answers)
+        unsure = np.flatnonzero(answers == UNSURE)
+        if len(unsure):
+            self._decide(publications, rows, slots, unsure, answers)
+        keep = answers != NO
+        rows, slots = rows[keep], slots[keep]
+        if registry.has_disjunctions or publications.offers:
+            pairs = (batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
+            pairs = np.unique(pairs)
+            rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
+        return Matches(rows, slots)
+
+    def _decide(
+        self, publications: Publications, rows: I32, slots: I32, unsure: I64, answers: npt.NDArray[np.uint8]
+    ) -> None:
+        """By the definition, where kernels cannot."""
+        said_by: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
+        asked_by: dict[int, tuple[tuple[str, Constraint], ...]] = {}
+        vague = publications.batch.vague
+        for i in unsure.tolist():
+            row, slot = int(rows[i]), int(slots[i])
+            if row not in said_by:
+                said_by[row] = without_previous(publications.said(row))
+            if slot not in asked_by:
+                asked_by[slot] = self._registry.disjunct(slot)
+            asked = asked_by[slot]
+            if not vague[row]:
+                asked = tuple(self._registry.python_constraints(slot))
+            flags = self._registry.flags(slot)
+            semantics: Semantics = "intersect" if flags & (r.SYMMETRIC | r.INTERSECT) else "classical"
+            # coverage under `symmetric` has been counted by the kernel
+            answers[i] = disjuncts_fit(semantics, asked, *said_by[row])
+
+    def _take(self, parts: Parts, identities: I64, first: I64, python: list[Constraint]) -> None:
+        slots = self._registry.add(parts, identities, first, python)
+        relaxed = (parts.record_flags & (r.SYMMETRIC | r.INTERSECT)) != 0
+        if relaxed.any():
+            self._relaxed_slots += int(relaxed.sum())
+            self._relaxed.insert(slots[relaxed])
+            slots = slots[~relaxed]
+        if len(slots):
+            self._algorithm.insert(slots)
+
+    def _drop(self, slots: I32) -> None:
+        if not len(slots):
+            return
+        if self._relaxed_slots:
+            words, offset = self._registry.known.records.words, self._registry.known.records.offset
+            relaxed = (words[offset[slots]] & (r.SYMMETRIC | r.INTERSECT)) != 0
+            self._relaxed_slots -= int(relaxed.sum())
+            self._relaxed.remove(slots[relaxed])
+            self._algorithm.remove(slots[~relaxed])
+        else:
+            self._algorithm.remove(slots)
+        self._registry.drop(slots)
+
+    def _forget(self, ids: list[Identity]) -> int:
+        known = len(self._never)
+        self._never.difference_update(ids)
+        gone = known - len(self._never)
+        heads = np.array([self._head(identity) for identity in dict.fromkeys(ids)], np.int32)
+        heads = heads[heads >= 0]
+        texts = self._registry.slots.ids[heads].astype(np.int32) if self._text_ids else None
+        self._drop(self._registry.slots_of(heads))
+        if texts is not None:
+            self._registry.id_strings.release(texts)
+        return gone + len(heads)
+
+    def _head(self, identity: Identity) -> int:
+        if self._text_ids is None or isinstance(identity, str) != self._text_ids:
+            return -1
+        number = self._registry.id_strings.find(identity.encode()) if isinstance(identity, str) else identity
+        if isinstance(identity, str) and number < 0:
+            return -1
+        return int(self._registry.find(np.array([number], np.int64))[0])
+
+    def _numbers_of(self, ids: list[Identity]) -> I64:
+        return np.array(
+            [self._registry.id_strings.hold(i.encode()) if isinstance(i, str) else i for i in ids], np.int64
+        )
+
+    def _names_of(self, numbers: I64) -> list[Identity]:
+        if self._text_ids:
+            return [self._registry.id_strings.text(number).decode() for number in numbers.tolist()]
+        names: list[Identity] = numbers.tolist()
+        return names
+
+    def _id_column(self, slots: I32) -> pa.Array:
+        numbers = self._registry.slots.ids[slots]
+        if not self._text_ids:
+            return pa.array(numbers)
+        offsets, heap = gather(self._registry.id_strings.view, numbers)
+        return pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(heap))
+
+    def _hold_topic(self, topic: str) -> int:
+        if not topic:
+            return 0
+        text = np.frombuffer(topic.encode(), np.uint8).copy()
+        return int(self._registry.topics.hold(text, np.zeros(1, np.int64), np.array([len(text)], np.int32))[0])
+
+    def _check_kind(self, identity: Identity) -> None:
+        text = isinstance(identity, str)
+        if self._text_ids is None:
+            self._text_ids = text
+        elif self._text_ids != text:
+            kinds = ("strings", "integers") if self._text_ids else ("integers", "strings")
+            raise TypeError(
+                f"the ids of this index are {kinds[0]}, {identity!r} is not; keep {kinds[1]} in another index"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubscription:
+    """What `Index.add` takes, as one object."""
+
+    subscription_id: Identity
+    disjuncts: NormalForm
+    topic: str = ""
+    scope: Scope = "overlap"
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+    time: TimeMode = "published"
+    semantics: Semantics = "classical"
+
+    def check(self) -> None:
+        if isinstance(self.subscription_id, bool) or not isinstance(self.subscription_id, int | str):
+            raise TypeError(f"a subscription id is an integer or a string, not {self.subscription_id!r}")
+        if isinstance(self.subscription_id, int) and not -(2**63) <= self.subscription_id < 2**63:
+            raise ValueError(f"the subscription id {self.subscription_id} does not fit 64 bits")
+        if path_components(self.topic) is None:
+            raise ValueError(f"the topic {self.topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
+        for name, value, known in (
+            ("scope", self.scope, _SCOPES),
+            ("time", self.time, _TIMES),
+            ("semantics", self.semantics, _SEMANTICS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} {value!r} is unknown; write one of {', '.join(known)}")
+
+
+def normal_form(condition: Condition | NormalForm | str | None) -> NormalForm:
+    if condition is None:
+        return ((),)
+    if isinstance(condition, str):
+        return Condition.parse(condition).disjuncts
+    if isinstance(condition, Condition):
+        return condition.disjuncts
+    return condition
+
+
+def _plain(identity: Any) -> Identity:
+    """Without NumPy's types."""
+    return identity.item() if isinstance(identity, np.generic) else identity
