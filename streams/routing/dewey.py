@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from streams.routing.hashing import combine
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from streams.routing.columns import Placement, Publications, Texts
+from streams.routing.hashing import combine, k_combine
 from streams.routing.records import RoutedPublication, RoutedSubscription
 from streams.routing.scheme import RoutingError, Scheme
 
@@ -29,6 +34,19 @@ class Dewey(Scheme):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         return self.of_topic(publication.topic)
 
+    def route_publications(self, publications: Publications) -> Placement:
+        topics = publications.topics.owned()
+        found = np.empty(len(topics.offset), np.int32)
+        above = int(_route_topics(topics, self.depth, self.partitions, found))
+        if not above:
+            return Placement(np.arange(len(found) + 1, dtype=np.int64), found)
+        count = np.where(found < 0, self.partitions, 1)
+        start = np.zeros(len(found) + 1, np.int64)
+        np.cumsum(count, out=start[1:])
+        partition = np.repeat(found, count)
+        partition[partition < 0] = np.tile(np.array(self.everywhere, np.int32), above)
+        return Placement(start, partition)
+
     def of_topic(self, topic: str) -> tuple[int, ...]:
         """The partitions of a topic, given as dotted text."""
         components = topic.split(".", self.depth) if topic else []
@@ -50,3 +68,33 @@ def dewey_partition(components: list[int], partitions: int) -> int:
     for component in (*parents, run):
         offset = combine(offset, component)
     return (offset % partitions + place) % partitions
+
+
+@njit(cache=True, nogil=True)
+def _route_topics(topics: Texts, depth: int, partitions: int, found: npt.NDArray[np.int32]) -> int:
+    """`dewey_partition` of each topic, -1 for those above the depth; returns how many are."""
+    above = 0
+    many = np.uint64(partitions)
+    for row in range(len(topics.offset)):
+        i = topics.offset[row]
+        end = i + topics.length[row]
+        offset = np.uint64(0)
+        component = np.uint64(0)
+        level = 0
+        while i < end and level < depth:
+            if level:
+                offset = k_combine(offset, component)
+            component = np.uint64(0)
+            while i < end and topics.heap[i] != 46:
+                component = component * np.uint64(10) + np.uint64(topics.heap[i] - 48)
+                i += 1
+            i += 1
+            level += 1
+        if level < depth:
+            found[row] = -1
+            above += 1
+            continue
+        number = component + many - np.uint64(1)
+        offset = k_combine(offset, number // many)
+        found[row] = np.int32((offset % many + number % many) % many)
+    return above

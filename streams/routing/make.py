@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+from streams.routing.catalog import Catalog
 from streams.routing.dewey import Dewey
+from streams.routing.ferry import Ferry
+from streams.routing.hybrid import Hybrid
+from streams.routing.iim import Iim
+from streams.routing.pan import Pan
+from streams.routing.pav import Pav
 from streams.routing.scheme import RoutingError, Scheme
 
-SCHEMES = ("dewey",)
+_BY_CONTENT: Final[Mapping[str, type[Ferry] | type[Pan] | type[Pav] | type[Hybrid] | type[Iim]]] = {
+    scheme.name: scheme for scheme in (Ferry, Pan, Pav, Hybrid, Iim)
+}
+SCHEMES: Final = ("dewey", *_BY_CONTENT)
 
 
-def make_scheme(name: str, partitions: int, depth: int = 1, catalog: object | None = None) -> Scheme:
+def make_scheme(name: str, partitions: int, depth: int = 1, catalog: Catalog | None = None) -> Scheme:
     """The scheme of that name. `depth` is read by `dewey`, `catalog` by all others."""
-    if name == "dewey":
+    if name == Dewey.name:
         return Dewey(partitions, depth)
+    if name in _BY_CONTENT:
+        return _BY_CONTENT[name](partitions, catalog)
     raise RoutingError(f"unknown routing scheme {name!r}; write one of {', '.join(SCHEMES)}")

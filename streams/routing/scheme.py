@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from streams.routing.columns import Placement, Publications
 from streams.routing.records import RoutedPublication, RoutedSubscription
 
 
@@ -16,8 +17,8 @@ class RoutingError(ValueError):
 class Scheme(ABC):
     """Where a record goes: an immutable value, a pure function of its parameters and the record, without Kafka.
 
-    The contract is the intersection rule: if a publication matches a subscription, whatever its semantics, the two share
-    a partition. Every answer is sorted, without repeats and never empty. Any number of threads may ask.
+    The contract is the intersection rule: if a publication matches a subscription, whatever its semantics, the two
+    share a partition. Every answer is sorted, without repeats and never empty. Any number of threads may ask.
     """
 
     name: ClassVar[str]
@@ -38,9 +39,13 @@ class Scheme(ABC):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         """The partitions that the publication is sent to."""
 
+    def route_publications(self, publications: Publications) -> Placement:
+        """The same as `publication` for each row of a chunk."""
+        return Placement.of([self.publication(publications.row(row)) for row in range(len(publications))])
+
 
 def reports(partition: int, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether `partition` reports the pair whose records went to `a` and `b`, both sorted: the smallest they share does."""
+    """Whether `partition` reports a pair: it is the smallest that both went to. `a` and `b` are sorted."""
     i = j = 0
     while i < len(a) and j < len(b):
         if a[i] == b[j]:

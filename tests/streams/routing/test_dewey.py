@@ -64,7 +64,7 @@ def test_refused(partitions, depth):
 
 
 def test_unknown_scheme_names_the_known():
-    with pytest.raises(RoutingError, match="'deway'.*dewey"):
+    with pytest.raises(RoutingError, match=r"'deway'.*dewey"):
         make_scheme("deway", 4)
 
 

@@ -1,0 +1,208 @@
+"""A chunk of publications in columns, as a scheme reads it, and where they go, in columns too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP, Attributes
+from matching.families import EPOCH, INT64_MAX, INT64_MIN, microseconds
+from matching.normal_form import NormalForm
+from matching.values import Box, Circle, Path, Point, Value
+from streams.routing.records import Publication, RoutedPublication
+
+U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+class Texts(NamedTuple):
+    """A column of texts: the UTF-8 of text `i` is `heap[offset[i]:offset[i] + length[i]]`."""
+
+    heap: U8
+    offset: I64
+    length: I32
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Texts:
+        encoded = [text.encode() for text in texts]
+        length = np.fromiter(map(len, encoded), np.int32, len(encoded))
+        offset = np.zeros(len(encoded), np.int64)
+        np.cumsum(length[:-1], out=offset[1:])
+        return cls(np.frombuffer(bytearray(b"".join(encoded)), np.uint8), offset, length)
+
+    def owned(self) -> Texts:
+        """As kernels take it: see `entry_columns`."""
+        return Texts(_owned(self.heap), _owned(self.offset), _owned(self.length))
+
+    def text(self, row: int) -> str:
+        return self.heap[self.offset[row] : self.offset[row] + self.length[row]].tobytes().decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Publications:
+    """`conditions` has the rows that publish a condition. Topics are valid Dewey paths."""
+
+    ids: Texts
+    topics: Texts
+    attributes: Attributes
+    conditions: Mapping[int, NormalForm] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, publications: Sequence[RoutedPublication]) -> Publications:
+        """From records in Python. Slow: codecs fill the columns themselves."""
+        return cls(
+            Texts.of([publication.publication_id for publication in publications]),
+            Texts.of([publication.topic for publication in publications]),
+            attribute_columns([publication.attributes for publication in publications]),
+            {row: said.condition for row, said in enumerate(publications) if said.condition is not None},
+        )
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def row(self, row: int) -> Publication:
+        values = attribute_values(self.attributes, row)
+        return Publication(self.ids.text(row), self.topics.text(row), values, self.conditions.get(row))
+
+
+class EntryColumns(NamedTuple):
+    """`matching.attributes.Attributes` without the names."""
+
+    start: I64
+    name: I32
+    tag: U8
+    bits: I64
+    length: I32
+    heap: U8
+
+
+def entry_columns(attributes: Attributes) -> EntryColumns:
+    """The arrays as kernels take them: Numba compiles a second time for read-only ones, which Arrow hands out."""
+    return EntryColumns(
+        _owned(attributes.start),
+        _owned(attributes.name),
+        _owned(attributes.tag),
+        _owned(attributes.bits),
+        _owned(attributes.length),
+        _owned(attributes.heap),
+    )
+
+
+def _owned(array: Any) -> Any:
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+
+
+class Placement(NamedTuple):
+    """Row `i` goes to `partition[start[i]:start[i + 1]]`: sorted, no repeats, never empty."""
+
+    start: I64
+    partition: I32
+
+    def row(self, row: int) -> tuple[int, ...]:
+        return tuple(self.partition[self.start[row] : self.start[row + 1]].tolist())
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Placement:
+        start = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=start[1:])
+        return cls(start, np.fromiter((p for row in rows for p in row), np.int32, int(start[-1])))
+
+    def replaced(self, rows: Mapping[int, Sequence[int]]) -> Placement:
+        """The same with other answers for some rows."""
+        if not rows:
+            return self
+        count = np.diff(self.start)
+        kept = np.ones(len(count), bool)
+        for row, partitions in rows.items():
+            count[row] = len(partitions)
+            kept[row] = False
+        start = np.zeros(len(self.start), np.int64)
+        np.cumsum(count, out=start[1:])
+        partition = np.empty(int(start[-1]), np.int32)
+        partition[np.repeat(kept, count)] = self.partition[np.repeat(kept, np.diff(self.start))]
+        for row, partitions in rows.items():
+            partition[start[row] : start[row + 1]] = partitions
+        return Placement(start, partition)
+
+
+def attribute_columns(rows: Sequence[Mapping[str, Value]]) -> Attributes:
+    """Values that no attribute can have (None, an integer beyond 64 bits) are left out."""
+    names: dict[str, int] = {}
+    start, entries, heap = [0], list[tuple[int, int, int, int]](), bytearray()
+    for row in rows:
+        for name, value in row.items():
+            packed = _pack(value)
+            if packed is None:
+                continue
+            tag, content = packed
+            bits, length = (content, 0) if isinstance(content, int) else (len(heap), len(content))
+            if isinstance(content, bytes):
+                heap += content
+            entries.append((names.setdefault(name, len(names)), tag, bits, length))
+        start.append(len(entries))
+    name_, tag_, bits_, length_ = zip(*entries, strict=True) if entries else ((), (), (), ())
+    return Attributes(
+        list(names),
+        np.array(start, np.int64),
+        np.array(name_, np.int32),
+        np.array(tag_, np.uint8),
+        np.array(bits_, np.int64),
+        np.array(length_, np.int32),
+        np.frombuffer(heap, np.uint8),
+    )
+
+
+def _pack(value: object) -> tuple[int, int | bytes] | None:
+    if isinstance(value, bool):
+        return BOOLEAN, int(value)
+    if isinstance(value, int):
+        return (INTEGER, value) if INT64_MIN <= value <= INT64_MAX else None
+    if isinstance(value, float):
+        return FLOAT, int(np.float64(value).view(np.int64))
+    if isinstance(value, datetime):
+        return TIMESTAMP, microseconds(value)
+    if isinstance(value, str):
+        return STRING, value.encode()
+    if isinstance(value, Path):
+        return PATH, value.text.encode()
+    for tag, shape in ((POINT, Point), (CIRCLE, Circle), (BOX, Box)):
+        if isinstance(value, shape):
+            return tag, np.array(astuple(value), "<f8").tobytes()
+    return None
+
+
+def attribute_values(attributes: Attributes, row: int) -> dict[str, Value]:
+    """The attributes of one row as Python values. Slow: for what the kernels leave over."""
+    entries = range(int(attributes.start[row]), int(attributes.start[row + 1]))
+    return {attributes.names[int(attributes.name[entry])]: _value(attributes, entry) for entry in entries}
+
+
+def _value(attributes: Attributes, entry: int) -> Value:
+    tag, bits, length = int(attributes.tag[entry]), int(attributes.bits[entry]), int(attributes.length[entry])
+    if tag == BOOLEAN:
+        return bool(bits)
+    if tag == INTEGER:
+        return bits
+    if tag == FLOAT:
+        return float(np.int64(bits).view(np.float64))
+    if tag == TIMESTAMP:
+        return EPOCH + timedelta(microseconds=bits)
+    data = attributes.heap[bits : bits + length].tobytes()
+    if tag == STRING:
+        return data.decode()
+    if tag == PATH:
+        return Path(data.decode())
+    numbers = np.frombuffer(data, "<f8").tolist()
+    if tag == POINT:
+        return Point(*numbers)
+    if tag == CIRCLE:
+        return Circle(*numbers)
+    if tag == BOX:
+        return Box(*numbers)
+    raise ValueError(f"an attribute has the unknown tag {tag}; see matching.attributes for those that are")

@@ -1,0 +1,181 @@
+"""The kernel that routes a chunk of publications by rules in columns."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
+from matching.normal_form import Family
+from streams.routing.columns import EntryColumns, Texts
+from streams.routing.hashing import k_combine, k_crc32, k_mix
+
+U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+F64 = npt.NDArray[np.float64]
+
+NAME: Final = 0
+VALUE: Final = 1
+INTERVAL: Final = 2
+
+_DOT: Final = 46
+_TWO_63: Final = 2.0**63
+# Kernels take numbers, not members of an enumeration.
+_BOOLEANS: Final = int(Family.BOOLEAN)
+_NUMBERS: Final = int(Family.NUMBER)
+_STRINGS: Final = int(Family.STRING)
+_TIMESTAMPS: Final = int(Family.TIMESTAMP)
+_PATHS: Final = int(Family.PATH)
+
+
+class RuleColumns(NamedTuple):
+    """Rule `r`. The intervals of rule `r` are `first[r]:first[r + 1]` of `table` and, for numbers, of `low`; for strings
+    the lower ends are `text_offset`, `text_length` in `heap`."""
+
+    kind: U8
+    family: U8
+    partition: I32  # of the name
+    seed: U64
+    first: I64
+    table: I32
+    low: F64
+    heap: U8
+    text_offset: I64
+    text_length: I32
+
+
+@njit(cache=True, nogil=True)
+def _family(tag: int) -> int:
+    if tag == BOOLEAN:
+        return _BOOLEANS
+    if tag in (INTEGER, FLOAT):
+        return _NUMBERS
+    if tag == STRING:
+        return _STRINGS
+    if tag == TIMESTAMP:
+        return _TIMESTAMPS
+    if tag == PATH:
+        return _PATHS
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> Any:
+    """The twin of `rules.value_hash`; the number is canonical."""
+    if tag == STRING:
+        return k_combine(seed, k_mix(k_crc32(heap, bits, length)))
+    if tag == FLOAT:
+        return k_combine(~seed, np.uint64(bits))
+    if tag == PATH:
+        i = bits
+        end = bits + length
+        while i < end:
+            component = np.uint64(0)
+            while i < end and heap[i] != _DOT:
+                component = component * np.uint64(10) + np.uint64(heap[i] - 48)
+                i += 1
+            i += 1
+            seed = k_combine(seed, component)
+        return seed
+    return k_combine(seed, np.uint64(bits))
+
+
+@njit(cache=True, nogil=True)
+def _at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length: int) -> bool:
+    """Byte order, which is the order of code points."""
+    for i in range(min(a_length, b_length)):
+        if a[a_offset + i] != b[b_offset + i]:
+            return bool(a[a_offset + i] < b[b_offset + i])
+    return a_length <= b_length
+
+
+@njit(cache=True, nogil=True)
+def _interval(rules: RuleColumns, r: int, tag: int, bits: int, length: int, heap: U8) -> Any:
+    """The last interval that begins at the value or below it, as a position in the table."""
+    begin = rules.first[r]
+    below = begin
+    above = rules.first[r + 1]
+    if tag == STRING:
+        while above - below > 1:
+            middle = (below + above) // 2
+            offset, size = rules.text_offset[middle], np.int64(rules.text_length[middle])
+            if _at_most(rules.heap, offset, size, heap, bits, length):
+                below = middle
+            else:
+                above = middle
+        return below
+    value = np.int64(bits).view(np.float64) if tag == FLOAT else np.float64(bits)
+    while above - below > 1:
+        middle = (below + above) // 2
+        if rules.low[middle] <= value:
+            below = middle
+        else:
+            above = middle
+    return below
+
+
+@njit(cache=True, nogil=True)
+def route_rows(
+    rules: RuleColumns,
+    rule: I32,
+    entries: EntryColumns,
+    ids: Texts,
+    partitions: int,
+    silence: int,
+    start: I64,
+    out: I32,
+) -> int:
+    """Returns how much of `out` is used. `seen[p]` is the last row that went to `p`, so that nothing is cleared."""
+    seen = np.full(partitions, -1, np.int64)
+    many = np.uint64(partitions)
+    used = 0
+    start[0] = 0
+    for row in range(len(entries.start) - 1):
+        row_begin = used
+        for entry in range(entries.start[row], entries.start[row + 1]):
+            r = rule[entries.name[entry]]
+            if r < 0:
+                continue
+            tag = np.int64(entries.tag[entry])
+            bits = entries.bits[entry]
+            if rules.kind[r] == NAME:
+                partition = np.int64(rules.partition[r])
+            else:
+                if _family(tag) != rules.family[r]:
+                    continue
+                if tag == FLOAT:
+                    number = np.int64(bits).view(np.float64)
+                    if number != number:
+                        continue
+                    # equal numbers, equal keys: 3.0 is 3
+                    if -_TWO_63 <= number < _TWO_63 and np.float64(np.int64(number)) == number:
+                        tag = np.int64(INTEGER)
+                        bits = np.int64(number)
+                length = np.int64(entries.length[entry])
+                if rules.kind[r] == VALUE:
+                    key = _value_hash(rules.seed[r], tag, bits, length, entries.heap)
+                    partition = np.int64(key % many)
+                else:
+                    partition = np.int64(rules.table[_interval(rules, r, tag, bits, length, entries.heap)])
+            if seen[partition] != row:
+                seen[partition] = row
+                # insertion keeps the row sorted: it has a few partitions
+                at = used
+                while at > row_begin and out[at - 1] > partition:
+                    out[at] = out[at - 1]
+                    at -= 1
+                out[at] = partition
+                used += 1
+        if used == row_begin:
+            if entries.start[row] == entries.start[row + 1]:
+                out[used] = silence
+            else:
+                out[used] = np.int64(k_mix(k_crc32(ids.heap, ids.offset[row], np.int64(ids.length[row]))) % many)
+            used += 1
+        start[row + 1] = used
+    return used

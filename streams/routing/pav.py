@@ -1,0 +1,16 @@
+"""`pav`: pure attribute value (Baldoni et al.). Many keys; a range is stored under each of its values."""
+
+from __future__ import annotations
+
+from streams.routing.catalog import Attribute
+from streams.routing.content import ContentScheme
+from streams.routing.rules import ByValue, Rule, by_precision
+
+
+class Pav(ContentScheme):
+    name = "pav"
+
+    def rule(self, attribute: Attribute) -> Rule:
+        if attribute.kind == "equality":
+            return ByValue(attribute, self.partitions)
+        return by_precision(attribute, self.partitions)

@@ -1,0 +1,69 @@
+"""The intersection rule: what matches shares a partition, for every scheme, every condition and all semantics."""
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from matching import oracle
+from matching.condition import Condition
+from matching.normal_form import ALWAYS
+from streams.routing import SCHEMES, Publication, Scheme, Subscription, make_scheme, reports
+from tests.streams.routing.records import CATALOG, pairs, publications, subscriptions
+
+
+def matches(subscription: Subscription, publication: Publication, topics: bool = True) -> bool:
+    """Content schemes do not look at topics, so that leaving them out makes more pairs."""
+    return oracle.matches(
+        oracle.Subscription(
+            disjuncts=subscription.condition,
+            topic=subscription.topic if topics else "",
+            scope=subscription.scope,
+            semantics=subscription.semantics,
+        ),
+        oracle.Publication(
+            attributes=publication.attributes,
+            where=ALWAYS if publication.condition is None else publication.condition,
+            topic=publication.topic if topics else "",
+        ),
+    )
+
+
+def check(scheme: Scheme, subscription: Subscription, publication: Publication) -> None:
+    stored, sent = scheme.subscription(subscription), scheme.publication(publication)
+    for found in (stored, sent):
+        assert found, scheme.name
+        assert list(found) == sorted(set(found)), scheme.name
+        assert set(found) <= set(range(scheme.partitions)), scheme.name
+    if matches(subscription, publication, topics=scheme.keeps_topics_together):
+        assert set(stored) & set(sent), scheme.name
+        assert sum(reports(partition, stored, sent) for partition in scheme.everywhere) == 1
+
+
+COUNTS = (1, 4, 64)
+ALL = [make_scheme(name, partitions, depth=2, catalog=CATALOG) for name in SCHEMES for partitions in COUNTS]
+ALL += [make_scheme(name, 4) for name in SCHEMES]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(subscriptions(), min_size=1, max_size=8), st.lists(publications(), min_size=1, max_size=8))
+def test_what_matches_shares_a_partition(wanted, offered):
+    for subscription in wanted:
+        for publication in offered:
+            for scheme in ALL:
+                check(scheme, subscription, publication)
+
+
+@settings(max_examples=600, deadline=None)
+@given(pairs())
+def test_a_publication_made_for_a_subscription_meets_it(pair):
+    subscription, publication = pair
+    event(f"{subscription.semantics}: {'match' if matches(*pair, topics=False) else 'none'}")
+    for scheme in ALL:
+        check(scheme, subscription, publication)
+
+
+def test_without_a_catalog_subscriptions_go_everywhere_and_publications_to_one():
+    subscription = Subscription("s", condition=Condition.parse("kind = 'a'").disjuncts)
+    for name in ("ferry", "pan", "pav", "hybrid", "iim"):
+        scheme = make_scheme(name, 7)
+        assert scheme.subscription(subscription) == tuple(range(7))
+        assert len(scheme.publication(Publication("p", attributes={"kind": "a"}))) == 1
