@@ -1,0 +1,278 @@
+"""Reads a chunk of values: kernels first, then one by one what they leave.
+
+Every row ends up read or in `errors`. The kernels only take what is right, so an error always has the words of the plain path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.attributes import Attributes
+from schemas.avro_plain import Plain, compile_reader
+from schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
+from schemas.columns import Texts
+from schemas.definitions import Definition, by_fingerprint
+from schemas.entries import EntryList
+from schemas.errors import SchemaError
+from schemas.kernels import read_avro, read_json
+from schemas.kernels.columns import ENTRIES, ITEMS, NAMES, NULL_LONG, SLOW
+from schemas.kernels.names import rehash
+from schemas.program import LONGS, SMALLS, TEXTS, avro_program, json_program
+from schemas.subschema import field_type, named_types
+
+T = TypeVar("T")
+
+# So that nobody can choose names that fall into one slot.
+_SEED: Final = np.uint64(int.from_bytes(os.urandom(8), "little"))
+
+_JSON_PASS: Final = 127  # the passes of Avro's schemas are numbered from 1
+_ENTRIES_AT_FIRST: Final = 12  # a row: grows if records have more
+_NAMES_AT_FIRST: Final = 256
+
+
+class ChunkReader:
+    """One chunk on its way into columns. Not to be used twice."""
+
+    def __init__(
+        self, name: str, values: Sequence[bytes | None], limit: int, behind: Sequence[bytes], spare: int
+    ) -> None:
+        """`behind` is put into the heap behind the values, then `spare` bytes."""
+        self.name = name
+        # What is missing or too large is for the plain path to refuse.
+        parts = [value if value is not None and len(value) <= limit else b"" for value in values]
+        rows = len(parts)
+        sizes = np.fromiter(map(len, parts), dtype=np.int64, count=rows)
+        self.ends: npt.NDArray[np.int64] = np.cumsum(sizes)
+        self.begins: npt.NDArray[np.int64] = self.ends - sizes
+        self.behind_at = int(self.ends[-1]) if rows else 0
+        joined = bytearray().join((*parts, *behind, bytes(spare)))
+        self.data: npt.NDArray[np.uint8] = np.frombuffer(joined, dtype=np.uint8)
+        self.result = np.zeros(rows, dtype=np.uint8)
+        self.text_at = np.zeros((TEXTS, rows), dtype=np.int64)
+        self.text_length = np.full((TEXTS, rows), -1, dtype=np.int32)
+        self.longs = np.full((LONGS, rows), NULL_LONG, dtype=np.int64)
+        self.smalls = np.zeros((SMALLS, rows), dtype=np.uint8)
+        self.first = np.zeros(rows, dtype=np.int64)
+        self.count = np.zeros(rows, dtype=np.int64)
+        self.list_first = np.zeros(rows, dtype=np.int64)
+        self.list_count = np.zeros(rows, dtype=np.int64)
+        self.items = np.zeros(4 * rows + 16, dtype=np.int32)
+        self.fill = np.zeros(3, dtype=np.int64)
+        self._table = np.full(2 * _NAMES_AT_FIRST, -1, dtype=np.int32)
+        self._name_at = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
+        self._name_length = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
+        self._seen = np.full(_NAMES_AT_FIRST + 1, -1, dtype=np.int64)
+        self._seen_entry = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
+        self.entries = EntryList(_ENTRIES_AT_FIRST * rows + 64)
+        self.definitions: dict[int, Definition] = {}
+        self.extra = bytearray()
+        self.errors: list[tuple[int, SchemaError]] = []
+
+    def __len__(self) -> int:
+        return len(self.result)
+
+    # ------------------------------------------------------------------------------------------------------------ kernels
+
+    def read(self, values: Sequence[bytes | None], registry: Registry | None, json: bool) -> None:
+        firsts = self._first_bytes()
+        if SINGLE_OBJECT[0] in firsts:
+            for fingerprint, definition in by_fingerprint(self.name).items():
+                self._read_avro(SINGLE_OBJECT + fingerprint, definition)
+        if registry is not None and CONFLUENT[0] in firsts:
+            for header, definition in self._registered(values, registry).items():
+                self._read_avro(header, definition)
+        if json and firsts & _JSON_STARTS:
+            self._read_json()
+
+    def _first_bytes(self) -> set[int]:
+        filled = self.begins[self.ends > self.begins]
+        return set(np.unique(self.data[filled]).tolist())
+
+    def _registered(self, values: Sequence[bytes | None], registry: Registry) -> dict[bytes, Definition]:
+        headers = {value[:5] for value in values if value and value[:1] == CONFLUENT and len(value) >= 5}
+        found = {}
+        for header in headers:
+            try:
+                found[header] = registry.definition(self.name, int.from_bytes(header[1:], "big"))
+            except SchemaError:
+                continue  # each of its rows goes the plain way, and gets this error there
+        return found
+
+    def _read_avro(self, header: bytes, definition: Definition) -> None:
+        program = avro_program(definition)
+        if program is None or len(self.definitions) + 1 >= _JSON_PASS:
+            return
+        number = len(self.definitions) + 1
+        self.definitions[number] = definition
+        marker = np.frombuffer(bytearray(header), dtype=np.uint8)
+        row = 0
+        while True:
+            entries = self.entries
+            row = read_avro.read_rows(
+                self.data, self.begins, self.ends, row, number, marker, program.steps, program.symbols, program.nodes,
+                program.children, program.value_tags, self.text_at, self.text_length, self.longs, self.smalls, self.result,
+                self._table, _SEED, self._name_at, self._name_length, self._seen, self._seen_entry, self.first, self.count,
+                entries.name, entries.tag, entries.bits, entries.length, self.list_first, self.list_count, self.items,
+                self.fill,
+            )  # fmt: skip
+            if row == len(self):
+                return
+            self._grow(0)
+
+    def _read_json(self) -> None:
+        program = json_program(self.name)
+        row = 0
+        while True:
+            entries = self.entries
+            row = read_json.read_rows(
+                self.data, self.begins, self.ends, row, _JSON_PASS, program.field_text, program.field_ends,
+                program.field_steps, program.symbol_text, program.symbol_ends, program.symbol_rows, self.text_at,
+                self.text_length, self.longs, self.smalls, self.result, self._table, _SEED, self._name_at, self._name_length,
+                self._seen, self._seen_entry, self.first, self.count, entries.name, entries.tag, entries.bits,
+                entries.length, self.fill,
+            )  # fmt: skip
+            if row == len(self):
+                return
+            self._grow(int(self.ends[row] - self.begins[row]) // 5 + 1)
+
+    def _grow(self, least: int) -> None:
+        """Doubles what is nearly full, or makes room for `least` entries and names more."""
+        entries, names, items = self.fill.tolist()
+        if entries + max(least, 1) > len(self.entries):
+            self.entries.grow(entries, max(2 * len(self.entries), entries + least))
+        if items >= len(self.items):
+            self.items = np.concatenate((self.items, np.zeros_like(self.items)))
+        if 2 * (names + max(least, 1)) > len(self._table):
+            slots = len(self._table)
+            while 2 * (names + max(least, 1)) > slots:
+                slots *= 2
+            more = slots // 2 + 1 - len(self._name_at)
+            self._name_at = np.concatenate((self._name_at, np.zeros(more, dtype=np.int64)))
+            self._name_length = np.concatenate((self._name_length, np.zeros(more, dtype=np.int64)))
+            self._seen = np.concatenate((self._seen, np.full(more, -1, dtype=np.int64)))
+            self._seen_entry = np.concatenate((self._seen_entry, np.zeros(more, dtype=np.int64)))
+            self._table = np.full(slots, -1, dtype=np.int32)
+            rehash(self.data, self._table, _SEED, self._name_at, self._name_length, names)
+
+    # ------------------------------------------------------------------------------------------------------- row by row
+
+    def read_rest(self, decode: Callable[[int], T], put: Callable[[int, T], None]) -> None:
+        """Decodes what the kernels left; what cannot be decoded is an error."""
+        rest = np.flatnonzero(self.result == SLOW)
+        self.text_length[:, rest] = -1
+        self.longs[:, rest] = NULL_LONG
+        self.smalls[:, rest] = 0
+        self.count[rest] = 0
+        self.list_count[rest] = 0
+        for row in rest.tolist():
+            try:
+                put(row, decode(row))
+                self.result[row] = _JSON_PASS
+            except SchemaError as error:
+                self.fail(row, error)
+
+    def fail(self, row: int, error: SchemaError) -> None:
+        self.errors.append((row, error))
+        self.result[row] = SLOW
+        self.text_length[:, row] = -1
+        self.longs[:, row] = NULL_LONG
+        self.smalls[:, row] = 0
+        self.count[row] = 0
+        self.list_count[row] = 0
+
+    def put_text(self, column: int, row: int, value: str | bytes | None) -> None:
+        if value is not None:
+            raw = value.encode() if isinstance(value, str) else value
+            self.text_at[column, row] = len(self.data) + len(self.extra)
+            self.text_length[column, row] = len(raw)
+            self.extra += raw
+
+    def put_attributes(self, row: int, attributes: dict[str, Any]) -> None:
+        at = int(self.fill[ENTRIES])
+        self.first[row] = at
+        self.count[row] = len(attributes)
+        if at + len(attributes) > len(self.entries):
+            self.entries.grow(at, 2 * (at + len(attributes)))
+        numbers = self._numbers()
+        for name, value in attributes.items():
+            number = numbers.setdefault(name, len(numbers))
+            self.entries.put(at, number, value, len(self.data), self.extra)
+            at += 1
+        self.fill[ENTRIES] = at
+
+    _name_numbers: dict[str, int] | None = None
+
+    def _numbers(self) -> dict[str, int]:
+        if self._name_numbers is None:
+            self._name_numbers = {name: number for number, name in enumerate(self._kernel_names())}
+        return self._name_numbers
+
+    def _kernel_names(self) -> list[str]:
+        heap = self.data
+        return [
+            heap[at : at + length].tobytes().decode()
+            for at, length in zip(
+                self._name_at[: self.fill[NAMES]].tolist(), self._name_length[: self.fill[NAMES]].tolist(), strict=True
+            )
+        ]
+
+    # ------------------------------------------------------------------------------------------------------------ results
+
+    def ok(self) -> npt.NDArray[np.bool_]:
+        return self.result != SLOW
+
+    def seal(self) -> None:
+        """Joins what was added row by row to the heap. Texts and attributes may be taken from then on."""
+        if self.extra:
+            self.data = np.concatenate((self.data, np.frombuffer(bytes(self.extra), dtype=np.uint8)))
+
+    def texts(self, column: int) -> Texts:
+        return Texts(self.data, self.text_at[column], self.text_length[column])
+
+    def attributes(self) -> Attributes:
+        names = list(self._name_numbers) if self._name_numbers is not None else self._kernel_names()
+        start = np.zeros(len(self) + 1, dtype=np.int64)
+        np.cumsum(self.count, out=start[1:])
+        return self.entries.in_order(names, start, self.first, self.count, self.data)
+
+    def lists(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        start = np.zeros(len(self) + 1, dtype=np.int64)
+        np.cumsum(self.list_count, out=start[1:])
+        order = np.repeat(self.list_first - start[:-1], self.list_count) + np.arange(start[-1])
+        return start, self.items[order]
+
+    def put_list(self, row: int, numbers: Sequence[int]) -> None:
+        at = int(self.fill[ITEMS])
+        self.list_first[row] = at
+        self.list_count[row] = len(numbers)
+        if at + len(numbers) > len(self.items):
+            self.items = np.concatenate((self.items, np.zeros(len(self.items) + len(numbers), dtype=np.int32)))
+        self.items[at : at + len(numbers)] = numbers
+        self.fill[ITEMS] = at + len(numbers)
+
+    def part(self, column: int, row: int) -> bytes:
+        at = self.text_at[column, row]
+        return self.data[at : at + self.text_length[column, row]].tobytes()
+
+    def part_reader(self, row: int, *path: str) -> Callable[[bytes, int], Plain]:
+        """Reads the bytes of a field under the schema that the row was written with."""
+        return part_reader(self.definitions[int(self.result[row])], path)
+
+
+_JSON_STARTS: Final = frozenset(b"{ \t\r\n")
+
+
+@cache
+def part_reader(definition: Definition, path: tuple[str, ...]) -> Callable[[bytes, int], Plain]:
+    """Reads one field of a record: `path` is the field's name, or a named record's and the field's."""
+    named = named_types(definition.schema)
+    *records, field = path
+    schema = named[records[0]] if records else definition.schema
+    found = field_type(schema, field, named)
+    return compile_reader(found)

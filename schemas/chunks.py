@@ -1,0 +1,305 @@
+"""Whole chunks at once: what a router and a matcher call. None of these functions raises on bad input; `errors` tells.
+
+A chunk is what one poll of one partition gave: keys, values, offsets, and the times Kafka gave the records (microseconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.normal_form import NormalForm
+from schemas import codec, plain, program
+from schemas.chunk_reader import ChunkReader, part_reader
+from schemas.codec import Registry
+from schemas.columns import NEVER, Longs, PublicationColumns, RendezvousColumns, SubscriptionColumns
+from schemas.definitions import Definition
+from schemas.errors import SchemaError
+from schemas.kernels.columns import NULL_LONG, SLOW
+from schemas.kernels.finish import finish_rows
+from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
+from schemas.records import (
+    CanonicalPublication,
+    CanonicalSubscription,
+    Publication,
+    Rendezvous,
+    Subscription,
+    Where,
+    Withdrawal,
+)
+
+_ID_SIZE = 32  # room for <partition>-<offset>
+_STRUCTURED = 2  # a `where` in the structured form
+
+Keys = Sequence[bytes | None]
+Values = Sequence[bytes | None]
+
+_SCOPES = ("overlap", "subtree")
+_TIMES = ("published", "valid")
+_SEMANTICS = ("classical", "symmetric", "intersect")
+_ORIGINS = ("subscriptions", "publications", "none")
+_PREFERS = ("", "highest", "lowest")
+
+
+def decode_publications(
+    keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
+) -> PublicationColumns:
+    reader = _input_reader("publication", keys, values, partition, offset, registry)
+    where = _input_where(reader)
+
+    def put(row: int, record: Publication) -> None:
+        name = f"{partition}-{offset[row]}" if record.publication_id is None else record.publication_id
+        reader.put_text(program.ID, row, name)
+        reader.put_text(program.PARTY, row, record.publisher_id)
+        reader.put_text(program.TOPIC, row, record.topic)
+        _put_long(reader, program.BEGIN, row, record.published_at)
+        _put_long(reader, program.END, row, record.expires_at)
+        reader.put_attributes(row, record.attributes)
+        where[row] = record.where
+        if record.best is not None:
+            reader.put_text(program.BEST, row, record.best.attribute)
+            reader.smalls[program.BEST, row] = _PREFERS.index(record.best.prefer)
+        reader.smalls[program.SELF_JOIN, row] = record.self_join
+        reader.put_text(program.BODY, row, record.body)
+
+    reader.read_rest(lambda row: codec.decode_publication(keys[row], values[row], registry), put)
+    reader.seal()
+    _fill_topics(reader)
+    begin = reader.longs[program.BEGIN]
+    return PublicationColumns(
+        partition,
+        offset,
+        arrived_at,
+        reader.ok(),
+        reader.texts(program.ID),
+        reader.texts(program.PARTY),
+        reader.texts(program.TOPIC),
+        np.where(begin == NULL_LONG, arrived_at, begin),
+        _ends(reader),
+        reader.attributes(),
+        where,
+        reader.smalls[program.BEST],
+        reader.texts(program.BEST),
+        reader.smalls[program.SELF_JOIN].view(np.bool_),
+        reader.texts(program.BODY),
+        sorted(reader.errors, key=_row),
+    )
+
+
+def decode_subscriptions(
+    keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
+) -> SubscriptionColumns:
+    reader = _input_reader("subscription", keys, values, partition, offset, registry)
+    where = _input_where(reader)
+    withdrawn = np.zeros(len(reader), dtype=np.bool_)
+
+    def put(row: int, record: Subscription | Withdrawal) -> None:
+        reader.put_text(program.ID, row, record.subscription_id)
+        if isinstance(record, Withdrawal):
+            withdrawn[row] = True
+            return
+        reader.put_text(program.PARTY, row, record.subscriber_id)
+        reader.put_text(program.TOPIC, row, record.topic)
+        _put_long(reader, program.BEGIN, row, record.starts_at)
+        _put_long(reader, program.END, row, record.ends_at)
+        where[row] = record.where
+        reader.smalls[program.SCOPE, row] = _SCOPES.index(record.scope)
+        reader.smalls[program.TIME, row] = _TIMES.index(record.time)
+        reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
+        reader.smalls[program.SELF_JOIN, row] = record.self_join
+
+    reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
+    begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
+    starts_at = np.where(begin == NULL_LONG, arrived_at, begin)
+    for row in np.flatnonzero((end != NULL_LONG) & (end < starts_at)).tolist():
+        try:
+            plain.check_window(int(starts_at[row]), int(end[row]), "starts_at", "ends_at")
+        except SchemaError as error:
+            reader.fail(row, error)
+            where[row] = None
+    reader.seal()
+    _fill_topics(reader)
+    return SubscriptionColumns(
+        partition,
+        offset,
+        arrived_at,
+        reader.ok(),
+        withdrawn,
+        reader.texts(program.ID),
+        reader.texts(program.PARTY),
+        reader.texts(program.TOPIC),
+        reader.smalls[program.SCOPE],
+        starts_at,
+        _ends(reader),
+        reader.smalls[program.TIME],
+        where,
+        reader.smalls[program.SEMANTICS],
+        reader.smalls[program.SELF_JOIN].view(np.bool_),
+        sorted(reader.errors, key=_row),
+    )
+
+
+def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None = None) -> RendezvousColumns:
+    reader = ChunkReader("rendezvous", values, MAX_CANONICAL_BYTES, (), 0)
+    reader.read(values, registry, json=False)
+    where: list[NormalForm | None] = [None] * len(reader)
+    for row in np.flatnonzero((reader.text_length[program.WHERE] >= 0) & reader.ok()).tolist():
+        kind = (
+            "CanonicalSubscription"
+            if reader.smalls[program.BRANCH, row] == program.SUBSCRIBE
+            else "CanonicalPublication"
+        )
+        try:
+            raw = reader.part(program.WHERE, row)
+            if kind == "CanonicalPublication":
+                raw = b"\x02" + raw  # the field is a union, whose second branch was read
+            where[row] = _normal_form(reader.definitions[int(reader.result[row])], kind, raw)
+        except SchemaError:
+            reader.result[row] = SLOW
+
+    def put(row: int, record: Rendezvous) -> None:
+        reader.smalls[program.ORIGIN, row] = _ORIGINS.index(record.origin)
+        reader.longs[program.ORIGIN_PARTITION, row] = record.partition
+        reader.longs[program.ORIGIN_OFFSET, row] = record.offset
+        reader.longs[program.ARRIVED_AT, row] = record.arrived_at
+        reader.longs[program.ROUTING_VERSION, row] = record.routing_version
+        reader.put_list(row, record.partitions)
+        where[row] = _put_canonical(reader, row, record.record)
+
+    reader.read_rest(lambda row: codec.decode_rendezvous(values[row], registry), put)
+    reader.seal()
+    ok = reader.ok()
+    failed = ~ok
+    reader.longs[:, failed] = 0
+    start, partitions = reader.lists()
+    versioned = np.where(reader.longs == NULL_LONG, 0, reader.longs)
+    return RendezvousColumns(
+        ok,
+        reader.smalls[program.BRANCH],
+        reader.smalls[program.ORIGIN],
+        reader.longs[program.ORIGIN_PARTITION].astype(np.int32),
+        reader.longs[program.ORIGIN_OFFSET],
+        reader.longs[program.ARRIVED_AT],
+        reader.longs[program.ROUTING_VERSION].astype(np.int32),
+        start,
+        partitions,
+        reader.texts(program.ID),
+        reader.texts(program.PARTY),
+        reader.texts(program.TOPIC),
+        versioned[program.BEGIN],
+        _ends(reader),
+        reader.smalls[program.SELF_JOIN].view(np.bool_),
+        where,
+        versioned[program.VERSION].astype(np.int32),
+        versioned[program.VERSION + 1],
+        versioned[program.VERSION + 2],
+        reader.smalls[program.SCOPE],
+        reader.smalls[program.TIME],
+        reader.smalls[program.SEMANTICS],
+        reader.smalls[program.BEST],
+        reader.texts(program.BEST),
+        reader.attributes(),
+        reader.texts(program.BODY),
+        sorted(reader.errors, key=_row),
+    )
+
+
+def _put_canonical(
+    reader: ChunkReader, row: int, record: CanonicalSubscription | Withdrawal | CanonicalPublication | None
+) -> NormalForm | None:
+    if record is None:
+        reader.smalls[program.BRANCH, row] = program.TICK
+        return None
+    if isinstance(record, CanonicalPublication):
+        reader.smalls[program.BRANCH, row] = program.PUBLISH
+        reader.put_text(program.ID, row, record.publication_id)
+        reader.put_text(program.PARTY, row, record.publisher_id)
+        _put_long(reader, program.BEGIN, row, record.published_at)
+        _put_long(reader, program.END, row, record.expires_at)
+        reader.put_attributes(row, record.attributes)
+        if record.best is not None:
+            reader.put_text(program.BEST, row, record.best.attribute)
+            reader.smalls[program.BEST, row] = _PREFERS.index(record.best.prefer)
+        reader.put_text(program.BODY, row, record.body)
+    else:
+        reader.smalls[program.BRANCH, row] = program.WITHDRAW
+        reader.put_text(program.ID, row, record.subscription_id)
+        if record.version is not None:
+            version = (record.version.partition, record.version.offset, record.version.arrived_at)
+            reader.longs[program.VERSION : program.VERSION + 3, row] = version
+        if isinstance(record, Withdrawal):
+            return None
+        reader.smalls[program.BRANCH, row] = program.SUBSCRIBE
+        reader.put_text(program.PARTY, row, record.subscriber_id)
+        _put_long(reader, program.BEGIN, row, record.starts_at)
+        _put_long(reader, program.END, row, record.ends_at)
+        reader.smalls[program.SCOPE, row] = _SCOPES.index(record.scope)
+        reader.smalls[program.TIME, row] = _TIMES.index(record.time)
+        reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
+    reader.put_text(program.TOPIC, row, record.topic)
+    reader.smalls[program.SELF_JOIN, row] = record.self_join
+    return record.where
+
+
+def _input_reader(
+    name: str, keys: Keys, values: Values, partition: int, offset: Longs, registry: Registry | None
+) -> ChunkReader:
+    sizes = np.array([-1 if key is None else len(key) for key in keys], dtype=np.int64)
+    lengths = np.maximum(sizes, 0)
+    made_up = name == "publication"
+    spare = _ID_SIZE * int(np.count_nonzero(sizes < 0)) if made_up else 0
+    reader = ChunkReader(name, values, MAX_RECORD_BYTES, [key for key in keys if key is not None], spare)
+    reader.read(values, registry, json=True)
+    key_at = reader.behind_at + np.cumsum(lengths) - lengths
+    spare_at = len(reader.data) - spare if made_up else -1
+    finish_rows(
+        reader.data, key_at, sizes, spare_at, partition, offset, not made_up, reader.text_at[program.ID],
+        reader.text_length[program.ID], reader.text_length[program.PARTY], reader.longs[program.BEGIN],
+        reader.longs[program.END], reader.result,
+    )  # fmt: skip
+    return reader
+
+
+def _input_where(reader: ChunkReader) -> list[Where]:
+    """The conditions of the rows that the kernels read."""
+    where: list[Where] = [None] * len(reader)
+    for row in np.flatnonzero((reader.smalls[program.WHERE] > 0) & reader.ok()).tolist():
+        raw = reader.part(program.WHERE, row)
+        if reader.smalls[program.WHERE, row] != _STRUCTURED:
+            where[row] = raw.decode()
+            continue
+        try:
+            where[row] = plain.where(reader.part_reader(row, "where")(raw, 0), "where")
+        except SchemaError:
+            reader.result[row] = SLOW
+    return where
+
+
+# Many subscriptions differ in their place alone, and a normal form never changes. Some tens of megabytes at most.
+@lru_cache(maxsize=8192)
+def _normal_form(definition: Definition, record: str, raw: bytes) -> NormalForm:
+    found: NormalForm = plain.normal_form(part_reader(definition, (record, "where"))(raw, 0), "where")
+    return found
+
+
+def _row(error: tuple[int, SchemaError]) -> int:
+    return error[0]
+
+
+def _put_long(reader: ChunkReader, column: int, row: int, value: int | None) -> None:
+    if value is not None:
+        reader.longs[column, row] = value
+
+
+def _fill_topics(reader: ChunkReader) -> None:
+    """A topic that was left out is the root."""
+    lengths = reader.text_length[program.TOPIC]
+    lengths[reader.ok() & (lengths < 0)] = 0
+
+
+def _ends(reader: ChunkReader) -> npt.NDArray[np.int64]:
+    end = reader.longs[program.END]
+    return np.where(end == NULL_LONG, NEVER, end)

@@ -1,0 +1,78 @@
+"""What the readers of Avro and JSON fill: plain arrays, one column per row of each, and how a step says where a field goes.
+
+| array                     | shape           | holds                                                                       |
+| text_at, text_length      | columns x rows  | a string or bytes, as a place in `data`; length -1: null                     |
+| longs                     | columns x rows  | integers and times; NULL_LONG: null                                         |
+| smalls                    | columns x rows  | booleans, symbols of enums, branches of unions                               |
+| first, count              | rows            | a row's entries in `name`, `tag`, `bits`, `length`: see `matching.attributes` |
+| list_first, list_count    | rows            | a row's integers in `items`                                                 |
+
+`fill` has three counters: entries, names, items.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from matching.attributes import BOX, CIRCLE, POINT
+from schemas.kernels.names import find_slot
+from schemas.kernels.text import is_id
+
+NULL_LONG: Final = -(2**63)
+
+ENTRIES: Final = 0
+NAMES: Final = 1
+ITEMS: Final = 2
+
+# Steps: how one field of a record is read. A row of `steps` is: operation, column, argument, branch of null or -1.
+SKIP: Final = 0  # argument: the node to skip
+TEXT: Final = 1  # argument: the check of `kernels.text`
+LONG: Final = 2  # argument: bits, 32 or 64
+TIME: Final = 3
+FLAG: Final = 4
+ENUM: Final = 5  # argument: the row of `symbols` that says what a symbol's number means to us
+ATTRIBUTES: Final = 6
+WHERE: Final = 7  # argument: the node; the text column holds the place, the small column of the same number the branch
+BEST: Final = 8  # the text column holds the attribute, the small column of the same number 1 highest, 2 lowest
+LIST: Final = 9  # an array of integers of 32 bits
+RANGE: Final = 10  # argument: the node; the text column holds the place of its bytes
+BRANCHES: Final = (
+    11  # argument: the row of `symbols` that says at which step each branch goes on; column: the small one
+)
+VERSION: Final = 12  # partition, offset, arrived_at into three long columns
+END: Final = 13
+
+# The result of a row is the number of the pass that read it, or:
+SLOW: Final = 0  # left to the plain path, which decodes it or says what is wrong
+
+
+@njit(cache=True, nogil=True)
+def intern(data, at, length, table, seed, name_at, name_length, fill):
+    """The number of a name; -1 if it is no name. There must be room for one more."""
+    slot = find_slot(data, at, length, table, seed, name_at, name_length)
+    number = table[slot]
+    if number >= 0:
+        return number
+    if not is_id(data, at, at + length):
+        return -1
+    number = fill[NAMES]
+    name_at[number] = at
+    name_length[number] = length
+    table[slot] = number
+    fill[NAMES] = number + 1
+    return number
+
+
+@njit(cache=True, nogil=True)
+def is_shape(tag, lon, lat, third, fourth):
+    """Whether the numbers of a point, circle or box are in range. Comparisons with NaN are false."""
+    if tag == POINT:
+        return -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0
+    if tag == CIRCLE:
+        return -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0 and 0.0 <= third < np.inf
+    if tag == BOX:
+        return -np.inf < lon <= third < np.inf and -np.inf < lat <= fourth < np.inf
+    return False

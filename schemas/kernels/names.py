@@ -1,0 +1,49 @@
+"""Interning of attribute names: each name that occurs in a chunk gets a number, in the order of appearance.
+
+An open hash table of numbers, at most half full. The hash is mixed with a seed of the process, so that nobody can send names that
+collide. `name_at`, `name_length` say where a name's bytes first stood.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(data, at, length, seed):
+    value = seed ^ np.uint64(length)
+    for index in range(at, at + length):
+        value = (value ^ np.uint64(data[index])) * _MULTIPLIER
+        value ^= value >> _SHIFT
+    return value
+
+
+@njit(cache=True, nogil=True)
+def same_bytes(data, first, second, length):
+    for index in range(length):
+        if data[first + index] != data[second + index]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_slot(data, at, length, table, seed, name_at, name_length):
+    """The slot that holds the name's number, or the empty one (-1) where it belongs."""
+    mask = np.uint64(len(table) - 1)
+    slot = hash_bytes(data, at, length, seed) & mask
+    while True:
+        number = table[slot]
+        if number < 0 or (name_length[number] == length and same_bytes(data, name_at[number], at, length)):
+            return slot
+        slot = (slot + np.uint64(1)) & mask
+
+
+@njit(cache=True, nogil=True)
+def rehash(data, table, seed, name_at, name_length, count):
+    table[:] = -1
+    for number in range(count):
+        table[find_slot(data, name_at[number], name_length[number], table, seed, name_at, name_length)] = number
