@@ -14,7 +14,7 @@ from typing import Final
 
 from matching.errors import ConditionError
 from matching.families import is_encodable
-from matching.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_WRITTEN_PREDICATES
+from matching.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_WRITTEN_CONSTANTS, MAX_WRITTEN_PREDICATES
 from matching.normal_form import Family, Relation
 from matching.scan import NUMBER_MARK, NUMBERS_MARK, STRING_MARK, STRINGS_MARK, Slot, is_closed
 
@@ -270,6 +270,12 @@ class Lexer:
         elif token.text == ")":
             if not self._depths:
                 raise self._error("a parenthesis is closed that was not opened", "Remove it", token.position)
+            if not self._operand_before:
+                raise self._error(
+                    "something is missing before the parenthesis",
+                    "Write a predicate or a constant there",
+                    token.position,
+                )
             self._depth = self._depths.pop()
             self._nots = 0
             self._operand_before = True
@@ -347,6 +353,12 @@ class Lexer:
         self._operand(Operand(Family.NUMBER, (), token.position, infinity=-inf if token.text[0] == "-" else inf))
 
     def _operand(self, operand: Operand) -> None:
+        if len(self._tokens.operands) == MAX_WRITTEN_CONSTANTS:
+            raise self._error(
+                f"there are more than {MAX_WRITTEN_CONSTANTS:,} constants",
+                "Use several subscriptions",
+                operand.position,
+            )
         operand.relation, self._relation = self._relation, None
         self._emit(f"'{len(self._tokens.operands)}'", operand.position)
         self._tokens.operands.append(operand)

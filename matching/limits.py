@@ -16,6 +16,9 @@ MAX_DISJUNCTS: Final = 256
 # Predicates as written. The parser needs some 40 us for each.
 MAX_WRITTEN_PREDICATES: Final = 1_024
 
+# Constants as written, where a list of strings or of numbers counts as one. Other lists are as costly as predicates.
+MAX_WRITTEN_CONSTANTS: Final = 4_096
+
 # Predicates over all disjuncts after normalisation: 16 in each of the most disjuncts.
 MAX_PREDICATES: Final = 4_096
 

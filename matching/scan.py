@@ -8,6 +8,7 @@ linear in the text; what is no constant is left as it stands, and looked at when
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 # A constant as written (a string with its quotes, a number with its sign), or those of an IN list.
@@ -56,8 +57,12 @@ def scan(text: str) -> Scan:
         opened = before.rstrip()
         if opened[-1:] == "(" and opened[:-1].rstrip()[-2:].upper() == "IN":
             members = [constant]
-            while after.strip() == "," and (pieces[place][0] == "'") == (first == "'") and pieces[place][0] not in '"`':
-                members.append(pieces[place])
+            is_string = first == "'"
+            while place < last and after.strip() == ",":
+                following = pieces[place]
+                if (following[0] == "'") is not is_string or following[0] in '"`':
+                    break
+                members.append(following)
                 after = pieces[place + 1]
                 place += 2
             slots.append(members)
@@ -72,18 +77,15 @@ def scan(text: str) -> Scan:
 
 def positions(text: str) -> list[list[int]]:
     """Where each slot's constants begin: for error messages only."""
-    found: list[list[int]] = []
     constants: list[int] = []
     offset = 0
     for place, piece in enumerate(_TOKENS.split(text)):
         if place % 2 and piece[0] not in '"`':
             constants.append(offset)
         offset += len(piece)
-    for slot in scan(text).slots:
-        count = len(slot) if isinstance(slot, list) else 1
-        found.append(constants[:count])
-        constants = constants[count:]
-    return found
+    following = iter(constants)
+    counts = [len(slot) if isinstance(slot, list) else 1 for slot in scan(text).slots]
+    return [list(islice(following, count)) for count in counts]
 
 
 def is_closed(quoted: str) -> bool:
