@@ -117,7 +117,7 @@ def _runs(pid: int) -> bool:
     return state != "Z" and b"kafka.Kafka" in command
 
 
-def _free(port: int) -> bool:
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -127,7 +127,7 @@ def _free(port: int) -> bool:
         return True
 
 
-def _any_port() -> int:
+def any_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -182,13 +182,13 @@ def start(settings: Settings, port: int | None = None) -> Broker:
 
 
 def _launch(settings: Settings, directory: Path, port: int | None) -> Broker:
-    if port and not _free(port):
+    if port and not is_free(port):
         raise UserError(f"port {port} is taken; choose another with --port, or leave it out for a free one")
     last = directory / "port"
     before = int(last.read_text()) if last.exists() else 0
-    port = port or (before if before and _free(before) else _any_port())
+    port = port or (before if before and is_free(before) else any_port())
     properties = directory / "server.properties"
-    properties.write_text(PROPERTIES.format(port=port, controller=_any_port(), data=directory / "data"))
+    properties.write_text(PROPERTIES.format(port=port, controller=any_port(), data=directory / "data"))
     classpath = ":".join(str(jar.absolute()) for jar in jars(settings, "kafka"))
     command = [java(), *JVM, *LOGGING, "-cp", classpath]
     log = directory / "broker.log"

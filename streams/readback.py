@@ -30,22 +30,34 @@ async def reader(connection: Connection) -> AsyncIterator[AIOKafkaConsumer]:
         await consumer.stop()
 
 
-async def stretch(
-    consumer: AIOKafkaConsumer, partition: TopicPartition, start: int, end: int
-) -> AsyncIterator[list[Any]]:
-    """The records from `start` up to, not including, `end`, in lists."""
-    consumer.assign([partition])
-    consumer.seek(partition, start)
-    # the position also passes transaction markers and compacted holes, which hold no record
-    while start < end and await consumer.position(partition) < end:
-        for records in (await consumer.getmany(partition, timeout_ms=WAIT_MS, max_records=POLL)).values():
-            kept = [record for record in records if record.offset < end]
-            if kept:
-                yield kept
+async def stretch(connection: Connection, partition: TopicPartition, start: int, end: int) -> AsyncIterator[list[Any]]:
+    """The records from `start` up to, not including, `end`, in lists.
+
+    With a consumer of its own: aiokafka's hangs in `stop` when it is stopped soon after a second `assign`.
+    """
+    if start >= end:
+        return
+    async with reader(connection) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, start)
+        # the position also passes transaction markers and compacted holes, which hold no record
+        while await consumer.position(partition) < end:
+            for records in (await consumer.getmany(partition, timeout_ms=WAIT_MS, max_records=POLL)).values():
+                kept = [record for record in records if record.offset < end]
+                if kept:
+                    yield kept
 
 
-async def whole(consumer: AIOKafkaConsumer, partition: TopicPartition) -> AsyncIterator[list[Any]]:
-    start = (await consumer.beginning_offsets([partition]))[partition]
-    end = (await consumer.end_offsets([partition]))[partition]
-    async for records in stretch(consumer, partition, start, end):
-        yield records
+async def bounds(connection: Connection, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset, and the one behind the last that a committed reader may see."""
+    async with reader(connection) as consumer:
+        first = (await consumer.beginning_offsets([partition]))[partition]
+        end = (await consumer.end_offsets([partition]))[partition]
+        return int(first), int(end)
+
+
+async def offset_at(connection: Connection, partition: TopicPartition, micros: int) -> int | None:
+    """The first offset that Kafka stamped at that time or later; None: there is none."""
+    async with reader(connection) as consumer:
+        found = (await consumer.offsets_for_times({partition: max(0, micros // 1000)}))[partition]
+        return None if found is None else int(found.offset)

@@ -215,7 +215,9 @@ class Partition:
         """The valid publications on exactly that topic: the greatest `published_at` first, then the later in the log."""
         now = self.progress.log_time
         valid = [held for held in self.publications if held.record.topic == topic and held.expires_at > now]
-        return sorted(valid[::-1], key=lambda held: -held.record.published_at)
+        valid.reverse()
+        valid.sort(key=lambda held: -held.record.published_at)
+        return valid
 
     # ---------------------------------------------------------------- time
 

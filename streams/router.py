@@ -14,11 +14,12 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from matching import Condition, ConditionError
-from matching.normal_form import NormalForm
+from matching.normal_form import ALWAYS, NormalForm
 from pastforward.topics import Topics
 from schemas import (
     CanonicalPublication,
     CanonicalSubscription,
+    Predicate,
     Registry,
     Rendezvous,
     SchemaError,
@@ -47,14 +48,23 @@ ROUTING_VERSION = 1  # of the directory: it has one entry as long as the scheme 
 
 def normal_form(where: Where) -> NormalForm:
     """The condition of a record as the matchers read it; what is wrong with it is the sender's to mend."""
+    if where is None:
+        return ALWAYS
     try:
-        if where is None:
-            return Condition.always().normal_form
         if isinstance(where, str):
-            return Condition.parse(where).normal_form
-        return Condition.from_predicates(where).normal_form
+            condition = Condition.parse(where)
+        else:
+            condition = Condition.from_predicates([[_operands(p) for p in disjunct] for disjunct in where])
     except ConditionError as error:
         raise SchemaError("bad_condition", str(error)) from None
+    if condition.never:
+        raise SchemaError("bad_condition", "the condition can never be true: its predicates contradict each other")
+    return condition.disjuncts
+
+
+def _operands(predicate: Predicate) -> tuple[object, ...]:
+    value = predicate.values if predicate.operator in ("in", "not in") else predicate.value
+    return (predicate.attribute, predicate.operator, value, predicate.high)
 
 
 class Router:

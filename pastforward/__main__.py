@@ -1,0 +1,3 @@
+from pastforward.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""The command line. Colours and tables for people, `--json` for scripts; an error is one line and exit code 1."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from confluent_kafka import KafkaException
+
+from pastforward.cli import bench as bench_command
+from pastforward.cli import doctor, history, processes, records, routing, scene
+from pastforward.client import DeliveryError
+from pastforward.errors import UserError
+from schemas import SchemaError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="pastforward")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def root(debug: bool) -> None:
+    """Standing subscriptions over Kafka that see the past and the future.
+
+    Without settings an embedded Kafka broker is used; `pastforward up` starts it with a worker.
+    """
+
+
+for command in (
+    processes.up,
+    processes.broker,
+    processes.worker,
+    processes.topics,
+    records.subscribe,
+    records.unsubscribe,
+    records.publish,
+    records.watch,
+    records.explain,
+    history.history,
+    routing.routing,
+    bench_command.bench,
+    scene.demo,
+    doctor.doctor,
+):
+    root.add_command(command)
+
+
+def main() -> None:
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        code = root.main(arguments, prog_name="pastforward", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (UserError, DeliveryError, SchemaError, KafkaException) as error:
+        if debug:
+            raise
+        click.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

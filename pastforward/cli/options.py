@@ -1,0 +1,49 @@
+"""Settings as flags: every command names the ones that concern it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pastforward import settings
+from pastforward.settings import Settings
+
+CONNECTION: Final = ("bootstrap_servers", "topic_prefix", "data_dir", "schema_registry_url")
+WORKER: Final = tuple(settings.KNOWN)
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds a flag for each named setting, and calls the command with the loaded `Settings` as its first argument."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*arguments: Any, config: Path | None, **given: Any) -> Any:
+            flags = {name: given.pop(name) for name in names}
+            return command(settings.load(flags, file=config), *arguments, **given)
+
+        wrapped: Callable[..., Any] = run
+        for name in reversed(names):
+            flag = "--" + name.replace("_", "-")
+            wrapped = click.option(flag, name, metavar="…", help=settings.KNOWN[name].metadata["doc"])(wrapped)
+        return click.option("--config", type=click.Path(path_type=Path), help="Settings file (pastforward.toml).")(
+            wrapped
+        )
+
+    return decorate
+
+
+def as_flags(chosen: Settings, **changed: Any) -> list[str]:
+    """The flags that give another process the same settings."""
+    flags = []
+    for name in settings.KNOWN:
+        value = changed.get(name, getattr(chosen, name))
+        if value is None or (name not in changed and chosen.sources.get(name) == "default"):
+            continue
+        micros = settings.KNOWN[name].metadata["parse"] is settings.parse_duration
+        text = settings.show_duration(value) if micros else str(value)
+        flags += ["--" + name.replace("_", "-"), text]
+    return flags

@@ -1,0 +1,249 @@
+"""Commands that run something: the broker, a worker, or both."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pastforward import broker as embedded
+from pastforward import topics as topics_module
+from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+
+READY_TIMEOUT: Final = 120.0  # seconds; kernels may have to be compiled on the first start
+console = Console(stderr=True)
+
+
+class Stopped(Exception):
+    """SIGTERM or Ctrl-C."""
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turns SIGTERM and SIGINT into an exception, so that everything started is stopped on the way out."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # once is enough: a second signal must not interrupt the stopping
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise Stopped
+
+    before = [signal.signal(s, stop) for s in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        yield
+    except Stopped:
+        pass
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def kafka(settings: Settings, port: int | None = None) -> Iterator[tuple[str, embedded.Broker | None]]:
+    """The brokers to use: those of the settings, or an embedded one, stopped at the end if it was started here."""
+    if settings.bootstrap_servers:
+        yield settings.bootstrap_servers, None
+        return
+    with console.status("starting Kafka"):
+        running = embedded.start(settings, port)
+    try:
+        yield running.bootstrap, running
+    finally:
+        if running.started:
+            running.stop()
+
+
+class WorkerProcess:
+    """A worker in a process of its own, with the same settings."""
+
+    def __init__(self, settings: Settings, bootstrap: str, web_port: int) -> None:
+        flags = as_flags(settings, bootstrap_servers=bootstrap, web_port=web_port)
+        self._url = f"http://127.0.0.1:{web_port}/ready"
+        # a session of its own: Ctrl-C reaches us, and we stop it in order
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pastforward", "worker", *flags], start_new_session=True, stdout=subprocess.DEVNULL
+        )
+
+    def check(self) -> None:
+        if self._process.poll() is not None:
+            raise UserError(f"the worker has ended with code {self._process.returncode}; its messages are above")
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT
+        while time.monotonic() < deadline:
+            self.check()
+            try:
+                with urllib.request.urlopen(self._url, timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise UserError(f"the worker is not ready after {READY_TIMEOUT:.0f} s; see its messages above")
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def free_port(settings: Settings) -> int:
+    """The worker's web port; another one if nobody has chosen it and it is taken."""
+    chosen = settings.web_port
+    if chosen and (settings.sources.get("web_port") != "default" or embedded.is_free(chosen)):
+        return chosen
+    return embedded.any_port()
+
+
+@contextmanager
+def system(settings: Settings, port: int | None = None) -> Iterator[tuple[str, WorkerProcess, embedded.Broker | None]]:
+    """Broker, topics and a ready worker."""
+    with kafka(settings, port) as (bootstrap, running):
+        topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
+        process = WorkerProcess(settings, bootstrap, free_port(settings))
+        try:
+            with console.status("starting a worker"):
+                process.wait_ready()
+            yield bootstrap, process, running
+        finally:
+            process.stop()
+
+
+def announce(bootstrap: str) -> None:
+    click.echo(f"bootstrap.servers={bootstrap}")
+    sys.stdout.flush()
+
+
+@click.command()
+@click.option("--port", type=int, help="Port of the embedded broker; a free one if left out.")
+@with_settings(*WORKER)
+def up(settings: Settings, port: int | None) -> None:
+    """Start broker, topics and a worker; print bootstrap.servers=HOST:PORT once ready.
+
+    \b
+    Example: pastforward up --partitions 8 --hot-window 10m
+    """
+    with stoppable(), system(settings, port) as (bootstrap, process, running):
+        announce(bootstrap)
+        while True:
+            process.check()
+            if running:
+                running.check()
+            time.sleep(0.5)
+
+
+@click.command()
+@click.option("--port", type=int, help="Port of the broker; a free one if left out.")
+@with_settings("data_dir", "jars_dir", "bootstrap_servers")
+def broker(settings: Settings, port: int | None) -> None:
+    """Start the embedded Kafka broker; print bootstrap.servers=HOST:PORT once ready.
+
+    \b
+    Example: pastforward broker --port 9092
+    """
+    with stoppable(), kafka(settings, port) as (bootstrap, running):
+        announce(bootstrap)
+        if running is None or not running.started:
+            return
+        while True:
+            running.check()
+            time.sleep(0.5)
+
+
+@click.command()
+@with_settings(*CONNECTION, "partitions", "hot_window", "jars_dir")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def topics(settings: Settings, as_json: bool) -> None:
+    """Create the topics that are missing, and list all.
+
+    \b
+    Example: pastforward topics --partitions 16
+    """
+    with stoppable(), kafka(settings) as (bootstrap, _):
+        admin = topics_module.connect(settings, bootstrap)
+        _, created = topics_module.ensure(settings, admin)
+        there = topics_module.existing(admin)
+        rows = [
+            {"topic": p.name, "partitions": there.get(p.name, 0), "created": p.name in created, "config": p.config}
+            for p in topics_module.plan(settings)
+        ]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    table = Table("topic", "partitions", "", "kept")
+    for row in rows:
+        table.add_row(
+            str(row["topic"]), str(row["partitions"]), "created" if row["created"] else "", _kept(row["config"])
+        )
+    Console().print(table)
+
+
+def _kept(config: Any) -> str:
+    days = int(config.get("retention.ms", 0)) / topics_module.DAY_MS
+    return "compacted" if config["cleanup.policy"] == "compact" else f"{days:g} days"
+
+
+@click.command()
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of the log on standard error.")
+@with_settings(*WORKER)
+def worker(settings: Settings, log_format: str) -> None:
+    """Run one worker: router and matcher, for its share of the partitions.
+
+    \b
+    Example: pastforward worker --bootstrap-servers kafka:9092 --data-dir /var/lib/pastforward
+    """
+    from streams.run import run_worker  # Faust takes a second to import
+
+    if not settings.bootstrap_servers:
+        found = embedded.find(settings)
+        if found is None:
+            raise UserError(
+                f"no broker is set and none runs in {settings.data_dir}: start `pastforward up` or `pastforward broker`, "
+                f"or set PASTFORWARD_BOOTSTRAP_SERVERS"
+            )
+        bootstrap = found.bootstrap
+    else:
+        bootstrap = settings.bootstrap_servers
+    _log(log_format)
+    count, _ = topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
+    run_worker(settings, bootstrap, count)
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _log(form: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
+    handler.setFormatter(_JsonLines() if form == "json" else plain)
+    logging.basicConfig(level=os.environ.get("LOGLEVEL", "WARNING"), handlers=[handler], force=True)
+    logging.getLogger("pastforward").setLevel("INFO")

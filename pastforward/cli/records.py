@@ -1,0 +1,277 @@
+"""Commands that a user of the topics needs: subscribe, unsubscribe, publish, watch, explain."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from typing import IO, Any, cast
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from matching.values import Value
+from pastforward.cli.later import not_built
+from pastforward.cli.options import CONNECTION, with_settings
+from pastforward.client import Client, Moment
+from pastforward.errors import UserError
+from pastforward.settings import Settings, parse_duration
+from schemas import Notification, Publication, SchemaError, decode_publication
+from schemas.records import Scope, Semantics, TimeBasis
+from schemas.times import datetime_of, micros_of_text
+
+PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
+
+
+class MomentType(click.ParamType):
+    """`-10m` and `+1h` are relative to now; RFC 3339 and integer microseconds are absolute."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        text = str(value)
+        try:
+            if text[:1] in "+-" and not text[1:].isdigit():
+                micros = parse_duration(text[1:])
+                return timedelta(microseconds=-micros if text[0] == "-" else micros)
+            if text.lstrip("-").isdigit():
+                return int(text)
+            return micros_of_text(text, "the time")
+        except (ValueError, SchemaError):
+            self.fail(f"{text!r} is no time; write -10m, +1h, 2026-01-31T12:00:00Z or integer microseconds", param, ctx)
+
+
+MOMENT = MomentType()
+
+
+@click.command()
+@click.option("--where", help="Condition, as in SQL.", metavar="CONDITION")
+@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
+@click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
+@click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
+@click.option("--id", "subscription_id", help="The same id again replaces; a new one if left out.")
+@click.option("--subscriber", help="Who is told; your user name if left out.")
+@click.option("--time", type=click.Choice(["published", "valid"]), default="published")
+@click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
+@click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION)
+def subscribe(
+    settings: Settings,
+    where: str | None,
+    topic: str,
+    scope: str,
+    starts_at: Moment,
+    ends_at: Moment,
+    subscription_id: str | None,
+    subscriber: str | None,
+    time: str,
+    semantics: str,
+    self_join: bool,
+    as_json: bool,
+) -> None:
+    """Send a subscription.
+
+    \b
+    Example: pastforward subscribe --topic 1.4 --from -10m --where "kind = 'accident' AND severity >= 3"
+    """
+    _check(where)
+    with Client(settings=settings) as client:
+        handle = client.subscribe(
+            where,
+            subscriber_id=subscriber or getpass.getuser(),
+            subscription_id=subscription_id,
+            topic=topic,
+            scope=cast(Scope, scope),
+            starts_at=starts_at,
+            ends_at=ends_at,
+            time=cast(TimeBasis, time),
+            semantics=cast(Semantics, semantics),
+            self_join=self_join,
+        )
+    record = handle.subscription
+    if as_json:
+        click.echo(json.dumps({"subscription_id": record.subscription_id, "subscriber_id": record.subscriber_id}))
+    else:
+        click.echo(f"subscription {record.subscription_id} of {record.subscriber_id}")
+
+
+def _check(where: str | None) -> None:
+    """A wrong condition would become a dead letter; here its writer is still at the keyboard."""
+    from matching import Condition, ConditionError
+
+    try:
+        if where is not None:
+            Condition.parse(where)
+    except ConditionError as error:
+        raise UserError(f"the condition cannot be taken: {error}") from error
+
+
+@click.command()
+@click.argument("subscription_ids", nargs=-1, required=True)
+@with_settings(*CONNECTION)
+def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
+    """Withdraw subscriptions.
+
+    \b
+    Example: pastforward unsubscribe 4f1c2b
+    """
+    with Client(settings=settings) as client:
+        for name in subscription_ids:
+            client.unsubscribe(name)
+            click.echo(f"withdrawn {name}")
+
+
+@click.command()
+@click.argument("attributes", nargs=-1)
+@click.option("--file", type=click.File("rb"), help="JSON lines, a publication each; - for standard input.")
+@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--id", "publication_id", help="A new one if left out.")
+@click.option("--publisher", help="Who is told of matches as well.")
+@click.option("--at", "published_at", type=MOMENT, help="When it happened; its arrival if left out.")
+@click.option("--expires", "expires_at", type=MOMENT, help="+10m: for ten minutes; never if left out.")
+@click.option("--where", help="A published condition, as in SQL.", metavar="CONDITION")
+@click.option("--self-join", is_flag=True, help="Carry the ids of earlier publications on this topic.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION)
+def publish(
+    settings: Settings,
+    attributes: tuple[str, ...],
+    file: IO[bytes] | None,
+    topic: str,
+    publication_id: str | None,
+    publisher: str | None,
+    published_at: Moment,
+    expires_at: Moment,
+    where: str | None,
+    self_join: bool,
+    as_json: bool,
+) -> None:
+    """Send one publication, its attributes as name=value, or many from a file of JSON lines.
+
+    A value is JSON (3, true, {"lon": 8.5, "lat": 47.4}); what is no JSON is a text.
+
+    \b
+    Example: pastforward publish --topic 1.4.2 kind=accident severity=4
+             pastforward publish --file publications.jsonl
+    """
+    with Client(settings=settings) as client:
+        if file is not None:
+            if attributes:
+                raise UserError("give either attributes or --file, not both")
+            count = client.publish_many(_lines(file))
+            click.echo(json.dumps({"published": count}) if as_json else f"published {count}")
+            return
+        _check(where)
+        name = client.publish(
+            _attributes(attributes),
+            topic=topic,
+            publication_id=publication_id,
+            publisher_id=publisher,
+            published_at=published_at,
+            expires_at=expires_at,
+            where=where,
+            self_join=self_join,
+        )
+    click.echo(json.dumps({"publication_id": name}) if as_json else f"publication {name}")
+
+
+def _attributes(texts: tuple[str, ...]) -> dict[str, Value]:
+    fields = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{text!r} is no attribute; write name=value")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError:
+            fields[name] = value
+    record = decode_publication(None, json.dumps({"attributes": fields}).encode())
+    return record.attributes
+
+
+def _lines(file: IO[bytes]) -> Iterator[Publication]:
+    bar = Progress(
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]} a second"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("publishing", total=None, rate="-")
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield decode_publication(None, line)
+            except SchemaError as error:
+                raise UserError(f"line {number}: {error.reason}") from error
+            if number % 1000 == 0:
+                speed = bar.tasks[task].speed or 0
+                bar.update(task, completed=number, rate=f"{speed:,.0f}")
+
+
+@click.command()
+@click.option("--recipient", help="Only what this subscriber or publisher is told.")
+@click.option("--since", type=MOMENT, help="-10m: also what was notified in the last ten minutes.")
+@click.option("--count", type=int, help="End after so many.")
+@click.option("--timeout", type=float, help="End after so many seconds without any.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@with_settings(*CONNECTION)
+def watch(
+    settings: Settings, recipient: str | None, since: Moment, count: int | None, timeout: float | None, as_json: bool
+) -> None:
+    """Print notifications as they come.
+
+    \b
+    Example: pastforward watch --recipient anna --since -1h
+    """
+    console = Console()
+    with Client(settings=settings) as client:
+        notifications = client.notifications(recipient, since=since, timeout=timeout)
+        for number, notification in enumerate(notifications, 1):
+            if as_json:
+                click.echo(json.dumps(_plain(notification)))
+                sys.stdout.flush()
+            else:
+                console.print(_line(notification))
+            if count and number >= count:
+                return
+
+
+def _plain(notification: Notification) -> dict[str, Any]:
+    return {name: value for name, value in asdict(notification).items() if value not in (None, ())}
+
+
+def _line(notification: Notification) -> Text:
+    line = Text()
+    line.append(datetime_of(notification.matched_at).strftime("%H:%M:%S.%f")[:-3], "dim")
+    line.append(f" {notification.phase:8}", PHASES[notification.phase])
+    line.append(f" {notification.recipient_id} ")
+    line.append(notification.subscription_id, "bold")
+    line.append(" ← ")
+    line.append(notification.publication_id, "bold")
+    line.append(f" at {notification.topic or 'the root'}", "dim")
+    return line
+
+
+@click.command()
+@click.argument("subscription_id")
+@click.argument("publication_id")
+@with_settings(*CONNECTION)
+def explain(settings: Settings, subscription_id: str, publication_id: str) -> None:
+    """Tell why a subscription and a publication did or did not match.
+
+    \b
+    Example: pastforward explain 4f1c2b 77ab01
+    """
+    not_built("explain")

@@ -1,0 +1,318 @@
+"""The client for Python programs: subscribe, publish, and iterate notifications. Built on confluent-kafka.
+
+A `Client` may be shared by threads, but for `notifications`, whose iterator belongs to the thread that runs it. Every call that
+writes returns when the broker has the record, or raises `DeliveryError`; `publish_many` does so for all its records together.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from matching.values import Value
+from pastforward import broker, topics
+from pastforward.errors import UserError
+from pastforward.settings import Settings, load
+from schemas import Best, Notification, Publication, Registry, SchemaError, Subscription, decode_notification, encode
+from schemas.records import Scope, Semantics, TimeBasis, Where
+from schemas.times import micros_of
+
+TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
+POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
+
+Moment = datetime | timedelta | int | None
+
+
+class DeliveryError(Exception):
+    """Kafka did not take a record: `errors` has what it said, by key."""
+
+    def __init__(self, errors: list[tuple[str, str]]) -> None:
+        key, reason = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{key!r} was not delivered: {reason}{more}")
+        self.errors = errors
+
+
+class Handle:
+    """A subscription that was sent. `with` withdraws it at the end."""
+
+    def __init__(self, client: Client, subscription: Subscription) -> None:
+        self._client = client
+        self.subscription = subscription
+
+    @property
+    def subscription_id(self) -> str:
+        return self.subscription.subscription_id
+
+    def unsubscribe(self) -> None:
+        self._client.unsubscribe(self.subscription_id)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
+
+
+def micros(moment: Moment, now: int | None = None) -> int | None:
+    """Microseconds of a moment: an aware datetime, integer microseconds, or a timedelta from now (minus: ago)."""
+    if moment is None or isinstance(moment, int):
+        return moment
+    if isinstance(moment, timedelta):
+        return (time.time_ns() // 1000 if now is None else now) + moment // timedelta(microseconds=1)
+    return micros_of(moment)
+
+
+class Client:
+    def __init__(
+        self,
+        bootstrap_servers: str | None = None,
+        *,
+        settings: Settings | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        """Without `bootstrap_servers` the settings decide; without those, the embedded broker that runs here."""
+        self._settings = settings or load()
+        self._bootstrap = bootstrap_servers or self._settings.bootstrap_servers or _embedded(self._settings)
+        self._topics = topics.Topics(self._settings.topic_prefix)
+        if registry is None and self._settings.schema_registry_url:
+            registry = connect_registry(self._settings)
+        self._registry = registry
+        self._producer: Any = topics.make_client(
+            Producer,
+            topics.client_config(
+                self._settings,
+                self._bootstrap,
+                **{
+                    "enable.idempotence": True,  # or a retry reorders the records of a key
+                    "partitioner": "murmur2_random",  # Java's: all versions of an id come through one partition
+                    "linger.ms": 2,
+                    "compression.type": "lz4",
+                    "delivery.timeout.ms": int(TIMEOUT * 1000),
+                },
+            ),
+        )
+
+    # ------------------------------------------------------------ subscriptions
+
+    def subscribe(
+        self,
+        where: Where = None,
+        *,
+        subscriber_id: str,
+        subscription_id: str | None = None,
+        topic: str = "",
+        scope: Scope = "overlap",
+        starts_at: Moment = None,
+        ends_at: Moment = None,
+        time: TimeBasis = "published",
+        semantics: Semantics = "classical",
+        self_join: bool = False,
+    ) -> Handle:
+        """`starts_at=timedelta(minutes=-10)` reaches ten minutes back. The same id again replaces."""
+        now = _now()
+        record = Subscription(
+            subscription_id or uuid.uuid4().hex,
+            subscriber_id,
+            topic,
+            scope,
+            micros(starts_at, now),
+            micros(ends_at, now),
+            time,
+            where,
+            semantics,
+            self_join,
+        )
+        self._send(self._topics.subscriptions, [(record.subscription_id, encode(record, registry=self._registry))])
+        return Handle(self, record)
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        self._send(self._topics.subscriptions, [(subscription_id, None)])
+
+    # ------------------------------------------------------------ publications
+
+    def publish(
+        self,
+        attributes: Mapping[str, Value] | None = None,
+        *,
+        topic: str = "",
+        publication_id: str | None = None,
+        publisher_id: str | None = None,
+        published_at: Moment = None,
+        expires_at: Moment = None,
+        where: Where = None,
+        best: Best | None = None,
+        self_join: bool = False,
+        body: bytes | None = None,
+    ) -> str:
+        """Returns the publication's id."""
+        now = _now()
+        record = Publication(
+            publication_id or uuid.uuid4().hex,
+            publisher_id,
+            topic,
+            micros(published_at, now),
+            micros(expires_at, now),
+            dict(attributes or {}),
+            where,
+            best,
+            self_join,
+            body,
+        )
+        self.publish_many([record])
+        return str(record.publication_id)
+
+    def publish_many(self, publications: Iterable[Publication]) -> int:
+        """Pipelined; returns how many were delivered, all of them, or raises."""
+
+        def records() -> Iterator[tuple[str, bytes]]:
+            for publication in publications:
+                if publication.publication_id is None:
+                    publication.publication_id = uuid.uuid4().hex
+                yield publication.publication_id, encode(publication, registry=self._registry)
+
+        return self._send(self._topics.publications, records())
+
+    # ------------------------------------------------------------ notifications
+
+    def notifications(
+        self,
+        recipient_id: str | None = None,
+        *,
+        since: Moment = None,
+        timeout: float | None = None,
+    ) -> Iterator[Notification]:
+        """Everything that is notified from now on, or since a moment; to one recipient, or to all.
+
+        Ends after `timeout` seconds without a notification; never, if that is None. Reads committed records only. The place
+        in the log is fixed before this returns, so what is published afterwards will be seen.
+        """
+        consumer = topics.make_client(
+            Consumer,
+            topics.client_config(
+                self._settings,
+                self._bootstrap,
+                **{
+                    "group.id": f"{self._settings.topic_prefix}client-{uuid.uuid4().hex}",
+                    "isolation.level": "read_committed",
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "error",
+                    "fetch.wait.max.ms": 100,
+                },
+            ),
+        )
+        try:
+            consumer.assign(self._places(consumer, micros(since)))
+        except BaseException:
+            consumer.close()
+            raise
+        return self._iterate(consumer, recipient_id, timeout)
+
+    def _places(self, consumer: Any, since: int | None) -> list[TopicPartition]:
+        name = self._topics.notifications
+        known = consumer.list_topics(name, timeout=TIMEOUT).topics[name]
+        if known.error is not None:
+            raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
+        places = [TopicPartition(name, p) for p in known.partitions]
+        if since is not None:
+            found = consumer.offsets_for_times(
+                [TopicPartition(p.topic, p.partition, since // 1000) for p in places], TIMEOUT
+            )
+            fixed = {p.partition: p.offset for p in found}
+        else:
+            fixed = {}
+        for place in places:
+            at = fixed.get(place.partition, -1)
+            place.offset = at if at >= 0 else consumer.get_watermark_offsets(place, timeout=TIMEOUT)[1]
+        return places
+
+    def _iterate(self, consumer: Any, recipient_id: str | None, timeout: float | None) -> Iterator[Notification]:
+        wanted = None if recipient_id is None else recipient_id.encode()
+        last = time.monotonic()
+        try:
+            while True:
+                for message in consumer.consume(1000, POLL):
+                    if message.error():
+                        raise KafkaException(message.error())
+                    if wanted is None or message.key() == wanted:
+                        yield decode_notification(message.value(), self._registry)
+                        last = time.monotonic()
+                if timeout is not None and time.monotonic() - last >= timeout:
+                    return
+        finally:
+            consumer.close()
+
+    # ------------------------------------------------------------ delivery
+
+    def _send(self, topic: str, records: Iterable[tuple[str, bytes | None]]) -> int:
+        errors: list[tuple[str, str]] = []
+        waiting = 0
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if error is not None:
+                errors.append(((message.key() or b"").decode(), error.str()))
+
+        count = 0
+        for key, value in records:
+            waiting += 1
+            count += 1
+            while True:
+                try:
+                    self._producer.produce(topic, value, key.encode(), on_delivery=delivered)
+                except BufferError:
+                    self._producer.poll(POLL)  # the queue is full: let some of it go
+                except KafkaException as error:
+                    waiting -= 1
+                    errors.append((key, error.args[0].str()))
+                    break
+                else:
+                    break
+            self._producer.poll(0)
+        deadline = time.monotonic() + TIMEOUT + 5
+        while waiting and time.monotonic() < deadline:
+            self._producer.flush(POLL)
+        if waiting:
+            errors.append(("", f"{waiting} records without an answer after {TIMEOUT:.0f} s"))
+        if errors:
+            raise DeliveryError(errors)
+        return count
+
+    def close(self) -> None:
+        self._producer.flush(TIMEOUT)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _embedded(settings: Settings) -> str:
+    found = broker.find(settings)
+    if found is None:
+        raise UserError(
+            f"no broker: none is set, and no embedded one runs in {settings.data_dir}; "
+            f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
+        )
+    return found.bootstrap
+
+
+def connect_registry(settings: Settings) -> Registry:
+    raise UserError("SCHEMA_REGISTRY_URL is not built yet")
+
+
+__all__ = ["Best", "Client", "DeliveryError", "Handle", "SchemaError"]

@@ -1,0 +1,46 @@
+"""Runs a worker in this process until a signal ends it."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from typing import Any
+
+import faust
+
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+from streams.app import WorkerApp
+
+log = logging.getLogger("pastforward.worker")
+
+
+def run_worker(settings: Settings, bootstrap: str, partitions: int) -> None:
+    """Does not return: the process ends with 0 after a signal, with 1 after a failure."""
+    lock = _lock(settings)
+    made = WorkerApp(settings, bootstrap, partitions)
+    # `faust worker` would turn the web server on at 0.0.0.0, whatever the settings say; this does not.
+    worker = faust.Worker(made.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)
+    log.info("worker of %s at %s, %d partitions", settings.application, bootstrap, partitions)
+    try:
+        worker.execute_from_commandline()
+    finally:
+        lock.close()
+
+
+def _lock(settings: Settings) -> Any:
+    """One process per data directory: its files have one writer."""
+    directory = settings.data_dir / "worker"
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = (directory / "lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        pid = lock.read().strip()
+        raise UserError(f"{directory} is in use by pid {pid}; give each worker a --data-dir of its own") from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

@@ -1,0 +1,84 @@
+"""One real broker for the whole run; workers as processes of their own, as a user has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pastforward import broker as embedded
+from pastforward.settings import Settings, load
+from tests.outside import Outside, WorkerUnderTest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A setting of the developer's own shell must not change what the tests see.
+for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
+    del os.environ[_name]
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    directory = tmp_path_factory.mktemp("pastforward")
+    return load({"data_dir": directory, "jars_dir": ROOT / ".jars"}, environment={})
+
+
+@pytest.fixture(scope="session")
+def broker(base: Settings) -> Iterator[embedded.Broker]:
+    running = embedded.start(base)
+    yield running
+    running.stop()
+
+
+StartWorker = Callable[..., WorkerUnderTest]
+
+
+@pytest.fixture(scope="session")
+def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
+    """Starts a worker with the given settings; all are stopped at the end."""
+    started: list[WorkerUnderTest] = []
+
+    def start(**settings: object) -> WorkerUnderTest:
+        settings.setdefault("data_dir", tmp_path_factory.mktemp("worker"))
+        worker = WorkerUnderTest(broker.bootstrap, {name: str(value) for name, value in settings.items()})
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.stop()
+
+
+@pytest.fixture(scope="session")
+def outside(broker: embedded.Broker, start_worker: StartWorker) -> Iterator[Outside]:
+    """A running system of two partitions, as any Kafka client sees it."""
+    worker = start_worker(topic_prefix="outside.", partitions=2, hot_window="10m", notification_format="json")
+    worker.wait_ready()
+    client = Outside(broker.bootstrap, "outside.")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `pastforward …` as a user does."""
+
+    def run(
+        *arguments: str, environment: dict[str, str] | None = None, cwd: Path | None = None, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pastforward", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, **(environment or {})},
+            cwd=cwd,
+            check=False,
+            **options,  # type: ignore[call-overload]
+        )
+
+    return run

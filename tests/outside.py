@@ -1,0 +1,151 @@
+"""The system as others see it: confluent-kafka and JSON, nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+PATIENCE = 60.0  # seconds until something that must come has not come
+
+
+class WorkerUnderTest:
+    """A worker process. Its messages go to a file, and into the failure of a test."""
+
+    def __init__(self, bootstrap: str, settings: dict[str, str]) -> None:
+        self.port = _free_port()
+        settings = {"bootstrap_servers": bootstrap, "web_port": str(self.port), **settings}
+        flags = [part for name, value in settings.items() for part in ("--" + name.replace("_", "-"), value)]
+        self.log = f"{settings['data_dir']}/worker.log"
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pastforward", "worker", *flags], stdout=output, stderr=output
+            )
+
+    def said(self) -> str:
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, f"the worker ended with {self.process.returncode}:\n{self.said()}"
+            if self.get("ready")[0] == 200:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"the worker is not ready:\n{self.said()}")
+
+    def get(self, page: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{page}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return int(self.process.returncode)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Outside:
+    """Produces JSON and collects what comes out. Everything read is kept, so no test depends on the order of tests."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self.bootstrap, self.prefix = bootstrap, prefix
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2_random"}
+        )
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": uuid.uuid4().hex,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._consumer.assign(
+            [
+                TopicPartition(prefix + name, partition, 0)
+                for name in ("notifications", "dead-letters", "rendezvous", "backfill-requests")
+                for partition in self._consumer.list_topics(prefix + name).topics[prefix + name].partitions
+            ]
+        )
+        self.records: dict[str, list[Any]] = {
+            "notifications": [],
+            "dead-letters": [],
+            "rendezvous": [],
+            "backfill-requests": [],
+        }
+
+    def send(self, topic: str, key: str | bytes | None, value: Any, **more: Any) -> None:
+        """`value`: None, bytes as they are, anything else as JSON. Returns when the broker has it."""
+        failed = []
+        self._producer.produce(
+            self.prefix + topic,
+            key=key,
+            value=value if value is None or isinstance(value, bytes) else json.dumps(value),
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+            **more,
+        )
+        assert self._producer.flush(PATIENCE) == 0
+        assert not failed, failed
+
+    def subscribe(self, name: str, **fields: Any) -> None:
+        self.send("subscriptions", name, {"subscriber_id": f"{name}'s", **fields})
+
+    def publish(self, name: str, **fields: Any) -> None:
+        self.send("publications", name, fields)
+
+    def wait(self, topic: str, enough: Callable[[Any], bool], count: int = 1) -> list[Any]:
+        """All records of a topic for which `enough` holds, once there are `count` of them."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found = [record for record in self.records[topic] if enough(record)]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records came: {found}"
+            for message in self._consumer.consume(1000, 0.1):
+                assert message.error() is None, message.error()
+                self.records[message.topic().removeprefix(self.prefix)].append(message)
+
+    def notified(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """The notifications of a subscription."""
+        return [
+            json.loads(message.value())
+            for message in self.wait("notifications", lambda m: json.loads(m.value())["subscription_id"] == name, count)
+        ]
+
+    def stored(self, name: str, count: int = 1) -> None:
+        """Waits until the router has put the record of that key into the rendezvous log, so that what is sent next comes later."""
+        self.wait("rendezvous", lambda m: m.key() == name.encode(), count)
+
+    def close(self) -> None:
+        self._consumer.close()
