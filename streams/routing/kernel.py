@@ -24,7 +24,7 @@ VALUE: Final = 1
 INTERVAL: Final = 2
 
 _DOT: Final = 46
-_TWO_63: Final = 2.0**63
+TWO_63: Final = 2.0**63
 # Kernels take numbers, not members of an enumeration.
 _BOOLEANS: Final = int(Family.BOOLEAN)
 _NUMBERS: Final = int(Family.NUMBER)
@@ -50,7 +50,7 @@ class RuleColumns(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _family(tag: int) -> int:
+def family_of(tag: int) -> int:
     if tag == BOOLEAN:
         return _BOOLEANS
     if tag in (INTEGER, FLOAT):
@@ -86,7 +86,7 @@ def _value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> 
 
 
 @njit(cache=True, nogil=True)
-def _at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length: int) -> bool:
+def at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length: int) -> bool:
     """Byte order, which is the order of code points."""
     for i in range(min(a_length, b_length)):
         if a[a_offset + i] != b[b_offset + i]:
@@ -104,7 +104,7 @@ def _interval(rules: RuleColumns, r: int, tag: int, bits: int, length: int, heap
         while above - below > 1:
             middle = (below + above) // 2
             offset, size = rules.text_offset[middle], np.int64(rules.text_length[middle])
-            if _at_most(rules.heap, offset, size, heap, bits, length):
+            if at_most(rules.heap, offset, size, heap, bits, length):
                 below = middle
             else:
                 above = middle
@@ -146,14 +146,14 @@ def route_rows(
             if rules.kind[r] == NAME:
                 partition = np.int64(rules.partition[r])
             else:
-                if _family(tag) != rules.family[r]:
+                if family_of(tag) != rules.family[r]:
                     continue
                 if tag == FLOAT:
                     number = np.int64(bits).view(np.float64)
                     if number != number:
                         continue
                     # equal numbers, equal keys: 3.0 is 3
-                    if -_TWO_63 <= number < _TWO_63 and np.float64(np.int64(number)) == number:
+                    if -TWO_63 <= number < TWO_63 and np.float64(np.int64(number)) == number:
                         tag = np.int64(INTEGER)
                         bits = np.int64(number)
                 length = np.int64(entries.length[entry])

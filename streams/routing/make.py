@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from streams.routing.catalog import Catalog
+from streams.routing.constraints import Constraints
 from streams.routing.dewey import Dewey
 from streams.routing.ferry import Ferry
 from streams.routing.hybrid import Hybrid
@@ -14,8 +15,8 @@ from streams.routing.pan import Pan
 from streams.routing.pav import Pav
 from streams.routing.scheme import RoutingError, Scheme
 
-_BY_CONTENT: Final[Mapping[str, type[Ferry] | type[Pan] | type[Pav] | type[Hybrid] | type[Iim]]] = {
-    scheme.name: scheme for scheme in (Ferry, Pan, Pav, Hybrid, Iim)
+_BY_CONTENT: Final[Mapping[str, Callable[[int, Catalog | None], Scheme]]] = {
+    scheme.name: scheme for scheme in (Ferry, Pan, Pav, Hybrid, Iim, Constraints)
 }
 SCHEMES: Final = ("dewey", *_BY_CONTENT)
 

@@ -60,6 +60,21 @@ type = "path"
 kind = "equality"
 """)
 
+# Conditions that the partitions of `constraints` own.
+DIVISIONS = [
+    Catalog(partitions=partitions)
+    for partitions in (
+        ("size < 2", "size = 2 OR size > 8", "size > 2 AND size <= 8"),
+        ("size < 2 OR size IS NULL", "size >= 2"),
+        ("kind < 'b'", "kind >= 'b' AND open = TRUE", "kind >= 'b' AND open = FALSE", "kind IS NULL AND open IS NULL"),
+        ("at < TIMESTAMP '2024-01-03 00:00:00'", "at >= TIMESTAMP '2024-01-03 00:00:00'"),
+        ("place < PATH '1.2'", "place = PATH '1.2'", "place > PATH '1.2'"),
+        ("code IN (1, 2.5, 9)", "NOT code IN (1, 2.5, 9) AND level < 0.5", "NOT code IN (1, 2.5, 9) AND level >= 0.5"),
+        ("code = 1 OR code = 'a'", "code != 1 OR code != 'a'", "code IS NULL"),
+        ("TRUE",),
+    )
+]
+
 WORDS = ["", "a", "ab", "abc", "b", "bc", "z", "é"]
 NUMBERS = [-1, 0, 1, 2, 3, 4, 6, 8, 9, 2**53, 2**53 + 1, 0.5, 1.5, 2.0, -0.0, 1e300]
 TIMES = [datetime(2023 + year, 1, day, tzinfo=UTC) for year in (0, 1) for day in (1, 3, 5, 9)]

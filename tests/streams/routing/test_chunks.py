@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streams.routing import SCHEMES, Publication, make_scheme
 from streams.routing.columns import Placement, Publications, Texts
-from tests.streams.routing.records import CATALOG, publications
+from tests.streams.routing.records import CATALOG, DIVISIONS, publications
 
 
 def storable(publication: Publication) -> Publication:
@@ -20,17 +20,20 @@ def storable(publication: Publication) -> Publication:
 @given(st.lists(publications().map(storable), max_size=10), st.sampled_from([1, 3, 64]), st.integers(1, 3))
 def test_a_chunk_goes_where_its_records_go(records, partitions, depth):
     chunk = Publications.of(records)
-    for name in SCHEMES:
-        scheme = make_scheme(name, partitions, depth=depth, catalog=CATALOG)
+    schemes = [make_scheme(name, partitions, depth=depth, catalog=CATALOG) for name in SCHEMES if name != "constraints"]
+    schemes += [make_scheme("constraints", len(catalog.partitions), catalog=catalog) for catalog in DIVISIONS]
+    for scheme in schemes:
         placement = scheme.route_publications(chunk)
         assert len(placement.start) == len(records) + 1
-        assert [placement.row(row) for row in range(len(records))] == [scheme.publication(r) for r in records], name
+        assert [placement.row(row) for row in range(len(records))] == [scheme.publication(r) for r in records], (
+            scheme.name
+        )
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_columns_may_be_read_only(name):
     """Arrow hands out such arrays, and a kernel for them would be compiled once more."""
-    scheme = make_scheme(name, 4, catalog=CATALOG)
+    scheme = make_scheme(name, 4, catalog=DIVISIONS[2] if name == "constraints" else CATALOG)
     chunk = Publications.of([Publication("p", "1", {"kind": "a", "size": 3})])
     expected = scheme.route_publications(chunk).row(0)
     for column in (*chunk.ids, *chunk.topics, chunk.attributes.bits, chunk.attributes.heap):
