@@ -1,17 +1,28 @@
 """Which rendezvous partitions a record goes to: pure functions, one file a scheme."""
 
+from streams.routing.catalog import Attribute, Catalog, CatalogError
+from streams.routing.columns import Placement, Publications, Texts
+from streams.routing.directory import Directory, read_catalog
 from streams.routing.make import SCHEMES, make_scheme
 from streams.routing.records import Publication, RoutedPublication, RoutedSubscription, Subscription
 from streams.routing.scheme import RoutingError, Scheme, reports
 
 __all__ = [
     "SCHEMES",
+    "Attribute",
+    "Catalog",
+    "CatalogError",
+    "Directory",
+    "Placement",
     "Publication",
+    "Publications",
     "RoutedPublication",
     "RoutedSubscription",
     "RoutingError",
     "Scheme",
     "Subscription",
+    "Texts",
     "make_scheme",
+    "read_catalog",
     "reports",
 ]

@@ -32,7 +32,7 @@ from math import ceil, isfinite
 from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
 from matching.families import classify, value_of
-from matching.normal_form import Constant, Family
+from matching.normal_form import PREVIOUS, Constant, Family
 from streams.routing.scheme import RoutingError
 from streams.routing.toml_lines import Lines
 
@@ -59,7 +59,14 @@ MAX_STEPS: Final = 1_000_000
 
 
 class CatalogError(RoutingError):
-    """A catalog that cannot be used. The message names the line, if it came from a text, and what to write instead."""
+    """A catalog that cannot be used. The message names the line, if it came from a text, and what to write instead.
+
+    `partition` is the number of the [[partition]] that it is about, if it is about one.
+    """
+
+    def __init__(self, message: str, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.partition = partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,10 @@ class _AttributeReader:
         name = self._entry.get("name")
         if not isinstance(name, str) or not name:
             self._fail("name", 'every attribute needs a name, such as name = "price"')
+        if name.startswith(PREVIOUS):
+            self._fail(
+                "name", "nothing is routed by the previous publication; name an attribute of the publication itself"
+            )
         type_: Type = self._one_of("type", get_args(Type))
         kind: Kind = self._one_of("kind", get_args(Kind))
         if kind == "equality":

@@ -142,7 +142,9 @@ class Constraints(Scheme):
         if other.size:
             at = np.argwhere((taken != NOBODY) & (taken != number))[0]
             shared = " AND ".join(axis.describe(cells[i][at[i]]) for i, axis in enumerate(self.axes))
-            raise CatalogError(f"partitions {other[0]} and {number} both own {shared}; take it from one of them")
+            raise CatalogError(
+                f"partitions {other[0]} and {number} both own {shared}; take it from one of them", number
+            )
         self.owner[place] = number
 
     def _check_complete(self) -> None:
@@ -151,14 +153,14 @@ class Constraints(Scheme):
         missing = np.argwhere(self.owner[np.ix_(*cells)] == NOBODY)
         if len(missing):
             gap = " AND ".join(axis.describe(cells[i][missing[0][i]]) for i, axis in enumerate(self.axes))
-            raise CatalogError(f"no partition owns {gap}; add it to the condition of one")
+            raise CatalogError(f"no partition owns {gap}; add it to the condition of one, such as this", 0)
 
 
 def _parse(number: int, text: str) -> NormalForm:
     try:
         return Condition.parse(text).disjuncts
     except ConditionError as error:
-        raise CatalogError(f"the condition of [[partition]] {number}: {error}") from None
+        raise CatalogError(f"the condition of [[partition]] {number}: {error}", number) from None
 
 
 def _axes(conditions: Sequence[NormalForm], types: Mapping[str, Type]) -> list[Axis]:
