@@ -1,5 +1,7 @@
 """The contract: Avro schemas of every record on a topic, and codecs that work on whole chunks."""
 
+from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications
+from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
 from schemas.codec import (
     Format,
     Registry,
@@ -16,6 +18,15 @@ from schemas.codec import (
     decode_subscription,
     encode,
 )
+from schemas.columns import (
+    NEVER,
+    NotificationColumns,
+    PublicationColumns,
+    RendezvousColumns,
+    SubscriptionColumns,
+    Texts,
+)
+from schemas.entries import attributes_of
 from schemas.errors import SchemaError
 from schemas.records import (
     BackfillRequest,
@@ -32,8 +43,10 @@ from schemas.records import (
     Version,
     Withdrawal,
 )
+from schemas.warm import compile_kernels
 
 __all__ = [
+    "NEVER",
     "BackfillRequest",
     "Best",
     "BestOffer",
@@ -42,24 +55,37 @@ __all__ = [
     "DeadLetter",
     "Format",
     "Notification",
+    "NotificationColumns",
     "Predicate",
     "Publication",
+    "PublicationColumns",
     "Registry",
     "Rendezvous",
+    "RendezvousColumns",
     "SchemaError",
     "Subscription",
+    "SubscriptionColumns",
+    "Texts",
     "Version",
     "Withdrawal",
+    "attributes_of",
     "canonical_publication",
     "canonical_subscription",
+    "compile_kernels",
     "dead_letter",
     "decode_backfill_request",
     "decode_best_offer",
     "decode_dead_letter",
     "decode_key",
     "decode_notification",
+    "decode_notifications",
     "decode_publication",
+    "decode_publications",
     "decode_rendezvous",
+    "decode_rendezvous_chunk",
     "decode_subscription",
+    "decode_subscriptions",
     "encode",
+    "encode_notifications",
+    "encode_rendezvous_publications",
 ]

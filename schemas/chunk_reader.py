@@ -225,7 +225,8 @@ class ChunkReader:
     # ------------------------------------------------------------------------------------------------------------ results
 
     def ok(self) -> npt.NDArray[np.bool_]:
-        return self.result != SLOW
+        found: npt.NDArray[np.bool_] = self.result != SLOW
+        return found
 
     def seal(self) -> None:
         """Joins what was added row by row to the heap. Texts and attributes may be taken from then on."""

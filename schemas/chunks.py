@@ -12,10 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from matching.normal_form import NormalForm
+from matching.values import Value
 from schemas import codec, plain, program
 from schemas.chunk_reader import ChunkReader, part_reader
 from schemas.codec import Registry
-from schemas.columns import NEVER, Longs, PublicationColumns, RendezvousColumns, SubscriptionColumns
+from schemas.columns import (
+    NEVER,
+    Longs,
+    NotificationColumns,
+    PublicationColumns,
+    RendezvousColumns,
+    SubscriptionColumns,
+)
 from schemas.definitions import Definition
 from schemas.errors import SchemaError
 from schemas.kernels.columns import NULL_LONG, SLOW
@@ -24,6 +32,7 @@ from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
+    Notification,
     Publication,
     Rendezvous,
     Subscription,
@@ -303,3 +312,59 @@ def _fill_topics(reader: ChunkReader) -> None:
 def _ends(reader: ChunkReader) -> npt.NDArray[np.int64]:
     end = reader.longs[program.END]
     return np.where(end == NULL_LONG, NEVER, end)
+
+
+def decode_notifications(
+    values: Sequence[bytes], registry: Registry | None = None
+) -> tuple[NotificationColumns, list[tuple[int, SchemaError]]]:
+    """Rows in error hold nothing."""
+    reader = ChunkReader("notification", values, MAX_CANONICAL_BYTES, (), 0)
+    reader.read(values, registry, json=False)
+    earlier: dict[int, tuple[str, ...]] = {}
+    best: dict[int, Value] = {}
+    for row in np.flatnonzero(reader.ok()).tolist():
+        # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
+        if reader.text_length[program.EARLIER, row] > 1:
+            earlier[row] = tuple(reader.part_reader(row, "earlier_ids")(reader.part(program.EARLIER, row), 0))
+        if reader.text_length[program.VALUE, row] > 1:
+            try:
+                raw = reader.part_reader(row, "value")(reader.part(program.VALUE, row), 0)
+                best[row] = plain.attribute_value(raw, "value")
+            except SchemaError:
+                reader.result[row] = SLOW
+                earlier.pop(row, None)
+
+    def put(row: int, record: Notification) -> None:
+        reader.put_text(program.NOTIFICATION, row, record.notification_id)
+        reader.put_text(program.SUBSCRIPTION, row, record.subscription_id)
+        reader.put_text(program.SUBSCRIPTION_VERSION, row, record.subscription_version)
+        reader.put_text(program.ID, row, record.publication_id)
+        reader.put_text(program.PARTY, row, record.recipient_id)
+        reader.put_text(program.TOPIC, row, record.topic)
+        reader.smalls[program.ROLE, row] = ("subscriber", "publisher").index(record.role)
+        reader.smalls[program.PHASE, row] = ("past", "live", "backfill", "best").index(record.phase)
+        reader.longs[program.BEGIN, row] = record.published_at
+        reader.longs[program.MATCHED_AT, row] = record.matched_at
+        if record.earlier_ids:
+            earlier[row] = record.earlier_ids
+        if record.value is not None:
+            best[row] = record.value
+
+    reader.read_rest(lambda row: codec.decode_notification(values[row], registry), put)
+    reader.seal()
+    reader.longs[:, ~reader.ok()] = 0
+    found = NotificationColumns(
+        reader.texts(program.NOTIFICATION),
+        reader.texts(program.SUBSCRIPTION),
+        reader.texts(program.SUBSCRIPTION_VERSION),
+        reader.texts(program.ID),
+        reader.texts(program.PARTY),
+        reader.smalls[program.ROLE],
+        reader.texts(program.TOPIC),
+        reader.longs[program.BEGIN],
+        reader.longs[program.MATCHED_AT],
+        reader.smalls[program.PHASE],
+        earlier,
+        best,
+    )
+    return found, sorted(reader.errors, key=_row)

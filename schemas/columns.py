@@ -61,9 +61,9 @@ class Texts:
         return self.heap[self.at[row] : self.at[row] + self.length[row]].tobytes()
 
     def __iter__(self) -> Iterator[bytes | None]:
-        heap = memoryview(self.heap)
+        heap = self.heap.tobytes()
         for at, length in zip(self.at.tolist(), self.length.tolist(), strict=True):
-            yield None if length < 0 else bytes(heap[at : at + length])
+            yield None if length < 0 else heap[at : at + length]
 
     def strings(self) -> list[str | None]:
         return [None if value is None else value.decode() for value in self]

@@ -337,7 +337,7 @@ class _Compiler:
         self.steps.append((op.WHERE, column, self.table(meanings, self.node(schema)), -1))
 
     def _nullable(self, schema: JsonSchema, operation: int) -> tuple[JsonSchema, int]:
-        if not isinstance(schema, list) or operation == op.RANGE and len(schema) != 2:
+        if not isinstance(schema, list) or (operation == op.RANGE and len(schema) != 2):
             return schema, -1
         if len(schema) != 2 or "null" not in schema:
             raise Unsupported("a union that is not one of null and another")

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from matching.attributes import BOX, CIRCLE, POINT
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.names import find_slot
 from schemas.kernels.text import is_id
 
@@ -50,7 +51,9 @@ SLOW: Final = 0  # left to the plain path, which decodes it or says what is wron
 
 
 @njit(cache=True, nogil=True)
-def intern(data, at, length, table, seed, name_at, name_length, fill):
+def intern(
+    data: Array, at: Number, length: Number, table: Array, seed: Number, name_at: Array, name_length: Array, fill: Array
+) -> Result:
     """The number of a name; -1 if it is no name. There must be room for one more."""
     slot = find_slot(data, at, length, table, seed, name_at, name_length)
     number = table[slot]
@@ -67,7 +70,7 @@ def intern(data, at, length, table, seed, name_at, name_length, fill):
 
 
 @njit(cache=True, nogil=True)
-def is_shape(tag, lon, lat, third, fourth):
+def is_shape(tag: Number, lon: Number, lat: Number, third: Number, fourth: Number) -> Result:
     """Whether the numbers of a point, circle or box are in range. Comparisons with NaN are false."""
     if tag == POINT:
         return -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0

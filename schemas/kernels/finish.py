@@ -5,12 +5,13 @@ from __future__ import annotations
 from numba import njit
 
 from schemas.kernels.columns import NULL_LONG, SLOW
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.names import same_bytes
 from schemas.kernels.text import is_id
 
 
 @njit(cache=True, nogil=True)
-def _put_decimal(data, at, value):
+def _put_decimal(data: Array, at: Number, value: Number) -> Result:
     digits = 1
     rest = value // 10
     while rest:
@@ -24,20 +25,20 @@ def _put_decimal(data, at, value):
 
 @njit(cache=True, nogil=True)
 def finish_rows(
-    data,
-    key_at,
-    key_length,
-    spare_at,
-    partition,
-    offsets,
-    needs_party,
-    id_at,
-    id_length,
-    party_length,
-    begin,
-    end,
-    result,
-):
+    data: Array,
+    key_at: Array,
+    key_length: Array,
+    spare_at: Number,
+    partition: Number,
+    offsets: Array,
+    needs_party: Number,
+    id_at: Array,
+    id_length: Array,
+    party_length: Array,
+    begin: Array,
+    end: Array,
+    result: Array,
+) -> None:
     """Rows that are not right go to the plain path. `spare_at`: room for ids that are made up; -1: an id must be given."""
     for row in range(len(result)):
         if result[row] == SLOW:

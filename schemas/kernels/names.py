@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from schemas.kernels.kinds import Array, Number, Result
+
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
 @njit(cache=True, nogil=True)
-def hash_bytes(data, at, length, seed):
+def hash_bytes(data: Array, at: Number, length: Number, seed: Number) -> Result:
     value = seed ^ np.uint64(length)
     for index in range(at, at + length):
         value = (value ^ np.uint64(data[index])) * _MULTIPLIER
@@ -23,15 +25,17 @@ def hash_bytes(data, at, length, seed):
 
 
 @njit(cache=True, nogil=True)
-def same_bytes(data, first, second, length):
-    for index in range(length):
+def same_bytes(data: Array, first: Number, second: Number, length: Number) -> Result:
+    for index in range(length):  # noqa: SIM110
         if data[first + index] != data[second + index]:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def find_slot(data, at, length, table, seed, name_at, name_length):
+def find_slot(
+    data: Array, at: Number, length: Number, table: Array, seed: Number, name_at: Array, name_length: Array
+) -> Result:
     """The slot that holds the name's number, or the empty one (-1) where it belongs."""
     mask = np.uint64(len(table) - 1)
     slot = hash_bytes(data, at, length, seed) & mask
@@ -43,7 +47,7 @@ def find_slot(data, at, length, table, seed, name_at, name_length):
 
 
 @njit(cache=True, nogil=True)
-def rehash(data, table, seed, name_at, name_length, count):
+def rehash(data: Array, table: Array, seed: Number, name_at: Array, name_length: Array, count: Number) -> None:
     table[:] = -1
     for number in range(count):
         table[find_slot(data, name_at[number], name_length[number], table, seed, name_at, name_length)] = number

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.limits import MAX_TIME, MIN_TIME
 
 FAILED: Final = 0
@@ -47,7 +48,7 @@ _UNDECIDED = np.uint64(0x1FF)  # all of the bits below the 55 that decide
 
 
 @njit(cache=True, nogil=True)
-def _multiply(a, b):
+def _multiply(a: Number, b: Number) -> Result:
     """The 128 bits of a product: high, low."""
     a_low, a_high = a & _LOW_HALF, a >> _32
     b_low, b_high = b & _LOW_HALF, b >> _32
@@ -58,7 +59,7 @@ def _multiply(a, b):
 
 
 @njit(cache=True, nogil=True)
-def double_bits(digits, power):
+def double_bits(digits: Number, power: Number) -> Result:
     """The bits of digits * 10^power, rounded to nearest, ties to even; -1 if that is for Python to say."""
     if digits == np.uint64(0):
         return np.int64(0)
@@ -90,7 +91,7 @@ def double_bits(digits, power):
 
 
 @njit(cache=True, nogil=True)
-def read_number(data, at, end):
+def read_number(data: Array, at: Number, end: Number) -> Result:
     """Type (FAILED, INTEGER, FLOAT), the 64 bits, and the place behind a JSON number."""
     negative = at < end and data[at] == 0x2D
     if negative:
@@ -128,7 +129,7 @@ def read_number(data, at, end):
         if minus or (at < end and data[at] == 0x2B):
             at += 1
         begin = at
-        exponent = 0
+        exponent: Number = 0
         while at < end and 0x30 <= data[at] <= 0x39:
             exponent = exponent * 10 + np.int64(data[at] - 0x30)
             at += 1
@@ -142,8 +143,8 @@ def read_number(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _digits(data, at, count):
-    value = 0
+def _digits(data: Array, at: Number, count: Number) -> Result:
+    value: Number = 0
     for index in range(at, at + count):
         if not 0x30 <= data[index] <= 0x39:
             return -1
@@ -152,7 +153,7 @@ def _digits(data, at, count):
 
 
 @njit(cache=True, nogil=True)
-def _days(year, month, day):
+def _days(year: Number, month: Number, day: Number) -> Result:
     """Days since 1970 in the Gregorian calendar; years are taken to begin in March, so that the leap day is last."""
     if month <= 2:
         year -= 1
@@ -165,7 +166,7 @@ NO_TIME: Final = -(2**63)
 
 
 @njit(cache=True, nogil=True)
-def read_rfc3339(data, at, end):
+def read_rfc3339(data: Array, at: Number, end: Number) -> Result:
     """Microseconds since 1970, or NO_TIME if it is no such text."""
     if end - at < 20:
         return NO_TIME
@@ -188,7 +189,7 @@ def read_rfc3339(data, at, end):
     if day > _DAYS_OF_MONTH[month - 1] + (1 if leap else 0):
         return NO_TIME
     at += 19
-    fraction = 0
+    fraction: Number = 0
     if data[at] == 0x2E:
         at += 1
         begin = at

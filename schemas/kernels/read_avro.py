@@ -31,6 +31,7 @@ from schemas.kernels.columns import (
     intern,
     is_shape,
 )
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.text import ID, is_path, is_text, is_utf8
 from schemas.limits import MAX_TIME, MIN_TIME
 
@@ -57,7 +58,7 @@ _MILLIS = 10**15
 
 
 @njit(cache=True, nogil=True)
-def read_long(data, at, end):
+def read_long(data: Array, at: Number, end: Number) -> Result:
     """The integer and the place behind it; the place is -1 if there is none."""
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -76,7 +77,7 @@ def read_long(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def read_length(data, at, end):
+def read_length(data: Array, at: Number, end: Number) -> Result:
     """The length of a string and the place of its bytes; the place is -1 if they are not there."""
     length, at = read_long(data, at, end)
     if at < 0 or length < 0 or length > end - at:
@@ -85,7 +86,7 @@ def read_length(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def read_double(data, at):
+def read_double(data: Array, at: Number) -> Result:
     bits = np.int64(0)
     for index in range(8):
         bits |= np.int64(data[at + index]) << np.int64(8 * index)
@@ -93,19 +94,19 @@ def read_double(data, at):
 
 
 @njit(cache=True, nogil=True)
-def as_double(bits):
+def as_double(bits: Number) -> Result:
     return np.int64(bits).view(np.float64)
 
 
 @njit(cache=True, nogil=True)
-def skip(nodes, children, node, data, at, end):
+def skip(nodes: Array, children: Array, node: Number, data: Array, at: Number, end: Number) -> Result:
     """The place behind a datum; -1 if it is malformed."""
     kind = nodes[node, 0]
     if kind == N_NULL:
         return at
     if kind == N_BOOLEAN:
         return at + 1 if at < end and data[at] <= 1 else np.int64(-1)
-    if kind == N_INT or kind == N_LONG or kind == N_ENUM or kind == N_MILLIS:
+    if kind in (N_INT, N_LONG, N_ENUM, N_MILLIS):
         value, at = read_long(data, at, end)
         if kind == N_INT and not -(2**31) <= value < 2**31:
             return np.int64(-1)
@@ -114,10 +115,10 @@ def skip(nodes, children, node, data, at, end):
         if kind == N_MILLIS and not -_MILLIS <= value < _MILLIS:
             return np.int64(-1)
         return at
-    if kind == N_FLOAT or kind == N_DOUBLE or kind == N_FIXED:
+    if kind in (N_FLOAT, N_DOUBLE, N_FIXED):
         size = 4 if kind == N_FLOAT else 8 if kind == N_DOUBLE else nodes[node, 1]
         return at + size if at + size <= end else np.int64(-1)
-    if kind == N_BYTES or kind == N_STRING:
+    if kind in (N_BYTES, N_STRING):
         length, at = read_length(data, at, end)
         if at < 0 or (kind == N_STRING and not is_utf8(data, at, at + length)):
             return np.int64(-1)
@@ -155,7 +156,7 @@ def skip(nodes, children, node, data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def read_block(data, at, end):
+def read_block(data: Array, at: Number, end: Number) -> Result:
     """Entries of the next block (0: no more), where it says it ends (-1: it does not), and the place of the first entry."""
     count, at = read_long(data, at, end)
     stop = np.int64(-1)
@@ -173,21 +174,21 @@ def read_block(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def read_value(data, at, end, value_tags):
+def read_value(data: Array, at: Number, end: Number, value_tags: Array) -> Result:
     """Tag, bits, length of a value and the place behind it; the place is -1 if it is malformed or not in range."""
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
     branch, at = read_long(data, at, end)
     if at < 0 or not 0 <= branch < len(value_tags):
         return failed
     tag = value_tags[branch]
-    if tag == STRING or tag == PATH:
+    if tag in (STRING, PATH):
         length, at = read_length(data, at, end)
         if at < 0:
             return failed
         if not (is_utf8(data, at, at + length) if tag == STRING else is_path(data, at, at + length)):
             return failed
         return np.uint8(tag), at, np.int32(length), at + length
-    if tag == INTEGER or tag == TIMESTAMP:
+    if tag in (INTEGER, TIMESTAMP):
         value, at = read_long(data, at, end)
         if tag == TIMESTAMP and not MIN_TIME <= value <= MAX_TIME:
             return failed
@@ -212,8 +213,23 @@ def read_value(data, at, end, value_tags):
 
 @njit(cache=True, nogil=True)
 def read_attributes(
-    data, at, end, value_tags, stamp, table, seed, name_at, name_length, seen, seen_entry, name, tag, bits, length, fill
-):
+    data: Array,
+    at: Number,
+    end: Number,
+    value_tags: Array,
+    stamp: Number,
+    table: Array,
+    seed: Number,
+    name_at: Array,
+    name_length: Array,
+    seen: Array,
+    seen_entry: Array,
+    name: Array,
+    tag: Array,
+    bits: Array,
+    length: Array,
+    fill: Array,
+) -> Result:
     """The place behind the map; -1 if it is malformed, -2 if there is no room. Entries go behind the ones that are there."""
     total = np.int64(0)
     while True:
@@ -253,11 +269,39 @@ def read_attributes(
 
 @njit(cache=True, nogil=True)
 def read_rows(
-    data, begins, ends, begin_row, done, header, steps, symbols, nodes, children, value_tags,
-    text_at, text_length, longs, smalls, result,
-    table, seed, name_at, name_length, seen, seen_entry, first, count, name, tag, bits, length,
-    list_first, list_count, items, fill,
-):  # fmt: skip
+    data: Array,
+    begins: Array,
+    ends: Array,
+    begin_row: Number,
+    done: Number,
+    header: Array,
+    steps: Array,
+    symbols: Array,
+    nodes: Array,
+    children: Array,
+    value_tags: Array,
+    text_at: Array,
+    text_length: Array,
+    longs: Array,
+    smalls: Array,
+    result: Array,
+    table: Array,
+    seed: Number,
+    name_at: Array,
+    name_length: Array,
+    seen: Array,
+    seen_entry: Array,
+    first: Array,
+    count: Array,
+    name: Array,
+    tag: Array,
+    bits: Array,
+    length: Array,
+    list_first: Array,
+    list_count: Array,
+    items: Array,
+    fill: Array,
+) -> Result:
     """Reads the rows that begin with `header` and are not read. Returns the row that found no room, or the number of rows."""
     for row in range(begin_row, len(result)):
         if result[row] != SLOW:
@@ -299,7 +343,7 @@ def read_rows(
                 text_at[column, row] = at
                 text_length[column, row] = size
                 at += size
-            elif operation == LONG or operation == TIME:
+            elif operation in (LONG, TIME):
                 value, at = read_long(data, at, end)
                 if operation == TIME:
                     good = at >= 0 and MIN_TIME <= value <= MAX_TIME

@@ -13,8 +13,21 @@ import numpy as np
 from numba import njit
 
 from matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
-from schemas.kernels.columns import ATTRIBUTES, BEST, ENTRIES, ENUM, FLAG, NAMES, SLOW, TEXT, TIME, WHERE, intern
-from schemas.kernels.columns import is_shape
+from schemas.kernels.columns import (
+    ATTRIBUTES,
+    BEST,
+    ENTRIES,
+    ENUM,
+    FLAG,
+    NAMES,
+    SLOW,
+    TEXT,
+    TIME,
+    WHERE,
+    intern,
+    is_shape,
+)
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.numbers import FAILED, INTEGER, NO_TIME, read_number, read_rfc3339
 from schemas.kernels.read_avro import as_double
 from schemas.kernels.text import BYTES, ID, is_path, is_text, is_utf8
@@ -42,17 +55,17 @@ _PREFER_ENDS: Final = np.array([7, 13])
 
 
 @njit(cache=True, nogil=True)
-def _blank(data, at, end):
+def _blank(data: Array, at: Number, end: Number) -> Result:
     while at < end and (data[at] == 0x20 or data[at] == 0x0A or data[at] == 0x0D or data[at] == 0x09):
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _hex(data, at, end):
+def _hex(data: Array, at: Number, end: Number) -> Result:
     if at + 4 > end:
         return -1
-    value = 0
+    value: Number = 0
     for index in range(at, at + 4):
         digit = np.int64(data[index])
         if 0x30 <= digit <= 0x39:
@@ -67,7 +80,7 @@ def _hex(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _put_utf8(data, out, code):
+def _put_utf8(data: Array, out: Number, code: Number) -> Result:
     if code < 0x80:
         data[out] = code
         return out + 1
@@ -88,7 +101,7 @@ def _put_utf8(data, out, code):
 
 
 @njit(cache=True, nogil=True)
-def _unescape(data, at, out, end):
+def _unescape(data: Array, at: Number, out: Number, end: Number) -> Result:
     """Decodes the rest of a string from the first backslash on. The end of what was written, and the place behind the quote."""
     while at < end:
         byte = data[at]
@@ -138,7 +151,7 @@ def _unescape(data, at, out, end):
 
 
 @njit(cache=True, nogil=True)
-def _string(data, at, end):
+def _string(data: Array, at: Number, end: Number) -> Result:
     """Begin and end of the decoded string, and the place behind the quote; that is -1 if it is no string."""
     if at >= end or data[at] != _QUOTE:
         return np.int64(0), np.int64(0), np.int64(-1)
@@ -158,7 +171,9 @@ def _string(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _which(data, begin, stop, names, name_ends, low, high):
+def _which(
+    data: Array, begin: Number, stop: Number, names: Array, name_ends: Array, low: Number, high: Number
+) -> Result:
     """Which of the names `low` to `high` a text is; -1 if none."""
     for index in range(low, high):
         name_begin = name_ends[index - 1] if index else 0
@@ -176,7 +191,7 @@ def _which(data, begin, stop, names, name_ends, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _key(data, at, end):
+def _key(data: Array, at: Number, end: Number) -> Result:
     """A field's name, and the place of its value; -1 if there is none."""
     begin, stop, at = _string(data, at, end)
     if at < 0 or not is_utf8(data, begin, stop):
@@ -188,7 +203,7 @@ def _key(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _next(data, at, end):
+def _next(data: Array, at: Number, end: Number) -> Result:
     """Behind a field: 1 and the place of the next name, 0 and the place behind the object, or -1."""
     at = _blank(data, at, end)
     if at < end and data[at] == _COMMA:
@@ -199,7 +214,7 @@ def _next(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _is_word(data, at, end, word):
+def _is_word(data: Array, at: Number, end: Number, word: Array) -> Result:
     if at + len(word) > end:
         return False
     for index in range(len(word)):  # noqa: SIM110
@@ -214,7 +229,7 @@ _NULL: Final = np.frombuffer(b"null", dtype=np.uint8).copy()
 
 
 @njit(cache=True, nogil=True)
-def _time(data, at, end):
+def _time(data: Array, at: Number, end: Number) -> Result:
     """Microseconds and the place behind; -1 if it is no time."""
     if at < end and data[at] == _QUOTE:
         begin, stop, at = _string(data, at, end)
@@ -227,14 +242,14 @@ def _time(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _put_double(data, at, value):
+def _put_double(data: Array, at: Number, value: Number) -> None:
     bits = np.float64(value).view(np.int64)
     for index in range(8):
         data[at + index] = (bits >> np.int64(8 * index)) & 0xFF
 
 
 @njit(cache=True, nogil=True)
-def _object(data, at, end, numbers):
+def _object(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     """Tag, bits, length and the place behind an object that is a value; the place is -1 if it is none."""
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
     begin = at
@@ -287,7 +302,7 @@ def _object(data, at, end, numbers):
 
 
 @njit(cache=True, nogil=True)
-def _value(data, at, end, numbers):
+def _value(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
     if at >= end:
         return failed
@@ -319,8 +334,23 @@ def _value(data, at, end, numbers):
 
 @njit(cache=True, nogil=True)
 def _attributes(
-    data, at, end, stamp, numbers, table, seed, name_at, name_length, seen, seen_entry, name, tag, bits, length, fill
-):
+    data: Array,
+    at: Number,
+    end: Number,
+    stamp: Number,
+    numbers: Array,
+    table: Array,
+    seed: Number,
+    name_at: Array,
+    name_length: Array,
+    seen: Array,
+    seen_entry: Array,
+    name: Array,
+    tag: Array,
+    bits: Array,
+    length: Array,
+    fill: Array,
+) -> Result:
     """The place behind the object; -1 if it is for the plain path, -2 if there is no room."""
     if at >= end or data[at] != _OPEN:
         return np.int64(-1)
@@ -354,7 +384,7 @@ def _attributes(
 
 
 @njit(cache=True, nogil=True)
-def _sextet(byte):
+def _sextet(byte: Number) -> Result:
     if 0x41 <= byte <= 0x5A:
         return np.int64(byte) - 0x41
     if 0x61 <= byte <= 0x7A:
@@ -365,7 +395,7 @@ def _sextet(byte):
 
 
 @njit(cache=True, nogil=True)
-def _base64(data, begin, stop):
+def _base64(data: Array, begin: Number, stop: Number) -> Result:
     """Decodes in place; the end of the bytes, or -1."""
     if (stop - begin) % 4:
         return np.int64(-1)
@@ -387,7 +417,7 @@ def _base64(data, begin, stop):
 
 
 @njit(cache=True, nogil=True)
-def _best(data, at, end):
+def _best(data: Array, at: Number, end: Number) -> Result:
     """Begin and end of the attribute, 1 highest or 2 lowest, and the place behind; -1 if it is for the plain path."""
     failed = (np.int64(0), np.int64(0), np.int64(0), np.int64(-1))
     if at >= end or data[at] != _OPEN:
@@ -421,10 +451,36 @@ def _best(data, at, end):
 
 @njit(cache=True, nogil=True)
 def read_rows(
-    data, begins, ends, begin_row, done, field_text, field_ends, field_steps, symbol_text, symbol_ends, symbol_rows,
-    text_at, text_length, longs, smalls, result,
-    table, seed, name_at, name_length, seen, seen_entry, first, count, name, tag, bits, length, fill,
-):  # fmt: skip
+    data: Array,
+    begins: Array,
+    ends: Array,
+    begin_row: Number,
+    done: Number,
+    field_text: Array,
+    field_ends: Array,
+    field_steps: Array,
+    symbol_text: Array,
+    symbol_ends: Array,
+    symbol_rows: Array,
+    text_at: Array,
+    text_length: Array,
+    longs: Array,
+    smalls: Array,
+    result: Array,
+    table: Array,
+    seed: Number,
+    name_at: Array,
+    name_length: Array,
+    seen: Array,
+    seen_entry: Array,
+    first: Array,
+    count: Array,
+    name: Array,
+    tag: Array,
+    bits: Array,
+    length: Array,
+    fill: Array,
+) -> Result:
     """Reads the rows that begin as JSON and are not read. Returns the row that may find no room, or the number of rows.
 
     A row of `field_steps` is as a step; the last number is 0 if the field may be null. `symbol_rows` gives for the argument of
@@ -467,7 +523,7 @@ def read_rows(
                     more = -1
                     break
                 at += 4
-            elif operation == TEXT or operation == WHERE:
+            elif operation in (TEXT, WHERE):
                 begin, stop, at = _string(data, at, end)
                 if at >= 0 and operation == TEXT and argument == BYTES:
                     stop = _base64(data, begin, stop)

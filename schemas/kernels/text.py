@@ -6,6 +6,7 @@ from typing import Final
 
 from numba import njit
 
+from schemas.kernels.kinds import Array, Number, Result
 from schemas.limits import MAX_ID_BYTES, MAX_PATH_DEPTH
 
 PLAIN: Final = 0
@@ -15,7 +16,7 @@ BYTES: Final = 3  # anything
 
 
 @njit(cache=True, nogil=True)
-def is_utf8(data, at, end):
+def is_utf8(data: Array, at: Number, end: Number) -> Result:
     while at < end:
         lead = data[at]
         if lead < 0x80:
@@ -47,7 +48,7 @@ def is_utf8(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def is_id(data, at, end):
+def is_id(data: Array, at: Number, end: Number) -> Result:
     if not 0 < end - at <= MAX_ID_BYTES:
         return False
     for index in range(at, end):
@@ -57,7 +58,7 @@ def is_id(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def is_path(data, at, end):
+def is_path(data: Array, at: Number, end: Number) -> Result:
     if at == end:
         return True
     depth = 1
@@ -82,7 +83,7 @@ _LAST: Final = tuple(b"9223372036854775807")
 
 
 @njit(cache=True, nogil=True)
-def _below_two_to_63(data, at):
+def _below_two_to_63(data: Array, at: Number) -> Result:
     for index in range(19):
         digit = data[at + index]
         if digit != _LAST[index]:
@@ -91,7 +92,7 @@ def _below_two_to_63(data, at):
 
 
 @njit(cache=True, nogil=True)
-def is_text(check, data, at, end):
+def is_text(check: Number, data: Array, at: Number, end: Number) -> Result:
     if check == ID:
         return is_id(data, at, end)
     if check == PATH:

@@ -1,0 +1,199 @@
+"""Writes whole chunks: the bytes of all records of a chunk lie in one buffer, from which the values are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.normal_form import NormalForm
+from schemas import plain
+from schemas.avro_plain import Writer, compile_writer
+from schemas.codec import Format, Registry, avro_header, to_json
+from schemas.columns import FROM_PUBLICATIONS, NEVER, PUBLICATION, Longs, NotificationColumns, PublicationColumns, Texts
+from schemas.definitions import current
+from schemas.errors import SchemaError
+from schemas.kernels import write
+from schemas.limits import MAX_CANONICAL_BYTES
+from schemas.program import avro_program
+from schemas.subschema import field_type, named_types
+
+_LONGEST: Final = 10  # bytes of an integer
+_ENVELOPE: Final = 16 * _LONGEST  # all integers, lengths and branches of a record but those of lists and attributes
+_ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
+_ROLES: Final = ("subscriber", "publisher")
+_PHASES: Final = ("past", "live", "backfill", "best")
+_NO_TAIL: Final = b"\x00\x00"  # no earlier ids, no value
+
+
+def encode_rendezvous_publications(
+    columns: PublicationColumns,
+    rows: Longs,
+    routing_version: int,
+    partitions_start: Longs,
+    partitions: npt.NDArray[np.int32],
+    where: Mapping[int, NormalForm],
+    registry: Registry | None = None,
+) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
+    """Rendezvous records of some rows. The i-th of `rows` goes to `partitions[partitions_start[i]:partitions_start[i + 1]]`.
+
+    `where` has the normal forms of the rows that have a condition. Rows must be `ok`. One that would be too large for its topic is
+    an error, and its bytes are empty.
+    """
+    header = _array(avro_header("rendezvous", registry))
+    attributes = columns.attributes
+    names = [name.encode() for name in attributes.names]
+    name_start = np.zeros(len(names) + 1, dtype=np.int64)
+    np.cumsum([len(name) for name in names], out=name_start[1:])
+    forms = Texts.of([_normal_form(where[row]) if row in where else None for row in rows.tolist()])
+    texts = (columns.publication_id, columns.publisher_id, columns.topic, columns.best_attribute, columns.body)
+    size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
+    size += sum(int(np.maximum(each.length[rows], 0).sum(dtype=np.int64)) for each in texts)
+    size += _attribute_bytes(columns, rows, name_start)
+    out = np.empty(size, dtype=np.uint8)
+    ends = np.zeros(len(rows), dtype=np.int64)
+    write.write_publications(
+        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
+        columns.arrived_at, routing_version, partitions_start, partitions, attributes.heap,
+        columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
+        columns.topic.at, columns.topic.length, columns.published_at, columns.expires_at, columns.best,
+        columns.best_attribute.at, columns.best_attribute.length, columns.self_join, attributes.start,
+        _array(b"".join(names)), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
+        forms.heap, forms.at, forms.length, columns.body.at, columns.body.length,
+    )  # fmt: skip
+    values = _cut(out, ends)
+    errors = []
+    for index in np.flatnonzero(np.diff(ends, prepend=0) > MAX_CANONICAL_BYTES).tolist():
+        reason = f"the record would have {len(values[index])} bytes within: at most {MAX_CANONICAL_BYTES} are taken"
+        errors.append((index, SchemaError("too_large", reason)))
+        values[index] = b""
+    return values, errors
+
+
+def _attribute_bytes(columns: PublicationColumns, rows: Longs, name_start: Longs) -> int:
+    """An upper bound of what the attributes of the rows need."""
+    attributes = columns.attributes
+    if len(attributes.name) == 0:
+        return _LONGEST * len(rows)
+    each = np.diff(name_start)[attributes.name] + attributes.length + _ENTRY
+    before = np.zeros(len(each) + 1, dtype=np.int64)
+    np.cumsum(each, out=before[1:])
+    sizes = before[attributes.start[rows + 1]] - before[attributes.start[rows]]
+    return int(sizes.sum()) + _LONGEST * len(rows)
+
+
+def encode_notifications(
+    columns: NotificationColumns, format: Format = "avro", registry: Registry | None = None
+) -> list[bytes]:
+    if format == "json":
+        return [to_json(fields) for fields in _plain_notifications(columns)]
+    header = _array(avro_header("notification", registry))
+    tails = (
+        Texts.of([_tail(columns, row) for row in range(len(columns))]) if columns.earlier_ids or columns.value else None
+    )
+    if tails is None:
+        tails = Texts(
+            _array(_NO_TAIL), np.zeros(len(columns), dtype=np.int64), np.full(len(columns), 2, dtype=np.int32)
+        )
+    texts = (
+        columns.notification_id,
+        columns.subscription_id,
+        columns.subscription_version,
+        columns.publication_id,
+        columns.recipient_id,
+        columns.topic,
+        tails,
+    )
+    size = len(columns) * (_ENVELOPE + len(header)) + sum(int(each.length.sum(dtype=np.int64)) for each in texts)
+    out = np.empty(size, dtype=np.uint8)
+    ends = np.zeros(len(columns), dtype=np.int64)
+    parts: list[npt.NDArray[np.generic]] = []
+    for each in texts[:5]:
+        parts += (each.heap, each.at, each.length)
+    topic = columns.topic
+    write.write_notifications(
+        out, ends, header, *parts, columns.role, topic.heap, topic.at, topic.length, columns.published_at, columns.matched_at,
+        columns.phase, tails.heap, tails.at, tails.length,
+    )  # fmt: skip
+    return _cut(out, ends)
+
+
+def _plain_notifications(columns: NotificationColumns) -> list[dict[str, object]]:
+    names = (
+        "notification_id",
+        "subscription_id",
+        "subscription_version",
+        "publication_id",
+        "recipient_id",
+        "role",
+        "topic",
+        "published_at",
+        "matched_at",
+        "phase",
+        "earlier_ids",
+        "value",
+    )
+    rows = zip(
+        columns.notification_id.strings(),
+        columns.subscription_id.strings(),
+        columns.subscription_version.strings(),
+        columns.publication_id.strings(),
+        columns.recipient_id.strings(),
+        [_ROLES[role] for role in columns.role.tolist()],
+        columns.topic.strings(),
+        columns.published_at.tolist(),
+        columns.matched_at.tolist(),
+        [_PHASES[phase] for phase in columns.phase.tolist()],
+        [columns.earlier_ids.get(row, ()) for row in range(len(columns))],
+        [plain.plain_value(columns.value.get(row)) for row in range(len(columns))],
+        strict=True,
+    )
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _tail(columns: NotificationColumns, row: int) -> bytes:
+    if row not in columns.earlier_ids and row not in columns.value:
+        return _NO_TAIL
+    out = bytearray()
+    _part_writer("notification", "earlier_ids")(list(columns.earlier_ids.get(row, ())), out)
+    _part_writer("notification", "value")(plain.plain_value(columns.value.get(row)), out)
+    return bytes(out)
+
+
+def _normal_form(form: NormalForm) -> bytes:
+    out = bytearray()
+    _part_writer("rendezvous", "CanonicalSubscription", "where")(plain.plain_normal_form(form), out)
+    return bytes(out)
+
+
+@cache
+def _part_writer(name: str, *path: str) -> Writer:
+    schema = current(name).schema
+    named = named_types(schema)
+    *records, field = path
+    return compile_writer(field_type(named[records[0]] if records else schema, field, named))
+
+
+@cache
+def _branch_of_tag() -> npt.NDArray[np.uint8]:
+    program = avro_program(current("rendezvous"))
+    assert program is not None, "the kernels read our own schemas"
+    branches = np.zeros(int(program.value_tags.max()) + 1, dtype=np.uint8)
+    branches[program.value_tags] = np.arange(len(program.value_tags))
+    return branches
+
+
+def _array(raw: bytes) -> npt.NDArray[np.uint8]:
+    """Writable, as the arrays are that kernels were compiled for."""
+    return np.frombuffer(bytearray(raw), dtype=np.uint8)
+
+
+def _cut(out: npt.NDArray[np.uint8], ends: Longs) -> list[bytes]:
+    if len(ends) == 0:
+        return []
+    raw = out[: ends[-1]].tobytes()
+    stops: Sequence[int] = ends.tolist()
+    return [raw[begin:stop] for begin, stop in zip((0, *stops[:-1]), stops, strict=True)]

@@ -1,0 +1,222 @@
+"""Writes chunks of Avro records from columns. The order of fields is that of our current schemas; a test holds it against them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
+from schemas.kernels.kinds import Array, Number, Result
+
+_SEVEN = np.uint64(7)
+_MASK = np.uint64(0x7F)
+
+
+@njit(cache=True, nogil=True)
+def put_long(out: Array, at: Number, value: Number) -> Result:
+    rest = np.uint64(value << 1) ^ np.uint64(value >> 63)
+    while rest > _MASK:
+        out[at] = np.uint8(rest & _MASK) | 0x80
+        rest >>= _SEVEN
+        at += 1
+    out[at] = np.uint8(rest)
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def put_raw(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
+    for index in range(length):
+        out[at + index] = data[begin + index]
+    return at + length
+
+
+@njit(cache=True, nogil=True)
+def put_text(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
+    return put_raw(out, put_long(out, at, np.int64(length)), data, begin, length)
+
+
+@njit(cache=True, nogil=True)
+def put_nullable_text(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
+    if length < 0:
+        out[at] = 0
+        return at + 1
+    out[at] = 2
+    return put_text(out, at + 1, data, begin, length)
+
+
+@njit(cache=True, nogil=True)
+def put_attributes(
+    out: Array,
+    at: Number,
+    heap: Array,
+    begin: Number,
+    end: Number,
+    branch_of_tag: Array,
+    name_text: Array,
+    name_start: Array,
+    attribute_name: Array,
+    attribute_tag: Array,
+    attribute_bits: Array,
+    attribute_length: Array,
+) -> Result:
+    if end > begin:
+        at = put_long(out, at, np.int64(end - begin))
+        for entry in range(begin, end):
+            number = attribute_name[entry]
+            at = put_text(out, at, name_text, name_start[number], name_start[number + 1] - name_start[number])
+            tag = attribute_tag[entry]
+            bits = attribute_bits[entry]
+            out[at] = 2 * branch_of_tag[tag]
+            at += 1
+            if tag in (INTEGER, TIMESTAMP):
+                at = put_long(out, at, bits)
+            elif tag == FLOAT:
+                for index in range(8):
+                    out[at + index] = (bits >> np.int64(8 * index)) & 0xFF
+                at += 8
+            elif tag == BOOLEAN:
+                out[at] = bits
+                at += 1
+            elif tag in (STRING, PATH):
+                at = put_text(out, at, heap, bits, attribute_length[entry])
+            else:
+                at = put_raw(out, at, heap, bits, attribute_length[entry])
+    out[at] = 0
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def write_publications(
+    out: Array,
+    ends: Array,
+    rows: Array,
+    header: Array,
+    origin: Number,
+    branch: Number,
+    never: Number,
+    branch_of_tag: Array,
+    partition: Number,
+    offset: Array,
+    arrived_at: Array,
+    routing_version: Number,
+    partitions_start: Array,
+    partitions: Array,
+    heap: Array,
+    id_at: Array,
+    id_length: Array,
+    party_at: Array,
+    party_length: Array,
+    topic_at: Array,
+    topic_length: Array,
+    published_at: Array,
+    expires_at: Array,
+    best: Array,
+    best_at: Array,
+    best_length: Array,
+    self_join: Array,
+    start: Array,
+    name_text: Array,
+    name_start: Array,
+    attribute_name: Array,
+    attribute_tag: Array,
+    attribute_bits: Array,
+    attribute_length: Array,
+    where_heap: Array,
+    where_at: Array,
+    where_length: Array,
+    body_at: Array,
+    body_length: Array,
+) -> None:
+    """Rendezvous records of publications. `where_length` -1: no condition; else the bytes of its normal form."""
+    at = np.int64(0)
+    for index in range(len(rows)):
+        row = rows[index]
+        at = put_raw(out, at, header, 0, len(header))
+        at = put_long(out, at, np.int64(origin))
+        at = put_long(out, at, np.int64(partition))
+        at = put_long(out, at, offset[row])
+        at = put_long(out, at, arrived_at[row])
+        at = put_long(out, at, np.int64(routing_version))
+        if partitions_start[index + 1] > partitions_start[index]:
+            at = put_long(out, at, partitions_start[index + 1] - partitions_start[index])
+            for each in range(partitions_start[index], partitions_start[index + 1]):
+                at = put_long(out, at, np.int64(partitions[each]))
+        out[at] = 0
+        out[at + 1] = 2 * branch
+        at += 2
+        at = put_text(out, at, heap, id_at[row], id_length[row])
+        at = put_nullable_text(out, at, heap, party_at[row], party_length[row])
+        at = put_text(out, at, heap, topic_at[row], topic_length[row])
+        at = put_long(out, at, published_at[row])
+        if expires_at[row] == never:
+            out[at] = 0
+            at += 1
+        else:
+            out[at] = 2
+            at = put_long(out, at + 1, expires_at[row])
+        at = put_nullable_text(out, at, heap, best_at[row], best_length[row] if best[row] else -1)
+        if best[row]:
+            out[at] = 2 * (best[row] - 1)
+            at += 1
+        out[at] = self_join[row]
+        at = put_attributes(
+            out, at + 1, heap, start[row], start[row + 1], branch_of_tag, name_text, name_start, attribute_name,
+            attribute_tag, attribute_bits, attribute_length,
+        )  # fmt: skip
+        if where_length[index] < 0:
+            out[at] = 0
+            at += 1
+        else:
+            out[at] = 2
+            at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
+        at = put_nullable_text(out, at, heap, body_at[row], body_length[row])
+        ends[index] = at
+
+
+@njit(cache=True, nogil=True)
+def write_notifications(
+    out: Array,
+    ends: Array,
+    header: Array,
+    id_heap: Array,
+    id_at: Array,
+    id_length: Array,
+    subscription_heap: Array,
+    subscription_at: Array,
+    subscription_length: Array,
+    version_heap: Array,
+    version_at: Array,
+    version_length: Array,
+    publication_heap: Array,
+    publication_at: Array,
+    publication_length: Array,
+    recipient_heap: Array,
+    recipient_at: Array,
+    recipient_length: Array,
+    role: Array,
+    topic_heap: Array,
+    topic_at: Array,
+    topic_length: Array,
+    published_at: Array,
+    matched_at: Array,
+    phase: Array,
+    tail_heap: Array,
+    tail_at: Array,
+    tail_length: Array,
+) -> None:
+    """`tail`: the bytes of earlier_ids and value."""
+    at = np.int64(0)
+    for row in range(len(role)):
+        at = put_raw(out, at, header, 0, len(header))
+        at = put_text(out, at, id_heap, id_at[row], id_length[row])
+        at = put_text(out, at, subscription_heap, subscription_at[row], subscription_length[row])
+        at = put_text(out, at, version_heap, version_at[row], version_length[row])
+        at = put_text(out, at, publication_heap, publication_at[row], publication_length[row])
+        at = put_text(out, at, recipient_heap, recipient_at[row], recipient_length[row])
+        out[at] = 2 * role[row]
+        at = put_text(out, at + 1, topic_heap, topic_at[row], topic_length[row])
+        at = put_long(out, at, published_at[row])
+        at = put_long(out, at, matched_at[row])
+        out[at] = 2 * phase[row]
+        at = put_raw(out, at + 1, tail_heap, tail_at[row], tail_length[row])
+        ends[row] = at
