@@ -27,7 +27,8 @@ Constants, so that kernels need few case distinctions:
 - NUMBER: integers and floats are one family and compare as exact numbers. A constant is an `int` if it is integral and
   fits 64 bits, signed (so 3.0 is 3, -0.0 is 0), else a `float`: a fraction, a magnitude of 2^63 or more, an infinity.
   Never NaN: as a value, NaN compares with nothing and satisfies no NUMBER constraint, not even one of exclusions only.
-  The only family whose bounds may be open or closed at either end; without a bound the end is closed.
+  The only family whose bounds may be open or closed at either end; without a bound the end is closed. What lies
+  between two bounds counts as non-empty, as on the whole line.
 - STRING: `str` without surrogates, ordered by code point, which is the order of the UTF-8 bytes. Bounds are half-open:
   low closed, high open (`> 'a'` is from `a` with a zero character after it: nothing lies between).
   `LIKE 'ab%'` is the range from `ab` to `ac`: see `string_after_prefix`.

@@ -17,6 +17,7 @@ A predicate is an attribute, an operator and a value. The operators, and the fam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from matching.errors import ConditionError
@@ -118,11 +119,13 @@ def _not_in(family: Family, constants: Any) -> Constraint | None:
 
 def _below(family: Family, constant: Any) -> Constraint | None:
     if family is Family.NUMBER:
-        return Constraint(family, None, True, constant, False)
+        return None if constant == -inf else Constraint(family, None, True, constant, False)
     return limited(family, high=constant, high_closed=False)
 
 
 def _at_most(family: Family, constant: Any) -> Constraint | None:
+    if constant == -inf:
+        return _equal(family, constant)
     if family is Family.NUMBER or family is Family.TIMESTAMP:
         return Constraint(family, None, True, constant, True)
     return limited(family, high=constant)
@@ -130,11 +133,13 @@ def _at_most(family: Family, constant: Any) -> Constraint | None:
 
 def _above(family: Family, constant: Any) -> Constraint | None:
     if family is Family.NUMBER:
-        return Constraint(family, constant, False)
+        return None if constant == inf else Constraint(family, constant, False)
     return limited(family, low=constant, low_closed=False)
 
 
 def _at_least(family: Family, constant: Any) -> Constraint | None:
+    if constant == inf:
+        return _equal(family, constant)
     if family is Family.NUMBER or family is Family.TIMESTAMP:
         return Constraint(family, constant)
     return limited(family, low=constant)

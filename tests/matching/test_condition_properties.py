@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from hypothesis import given, settings
@@ -132,13 +133,13 @@ def _witnesses(constraint: Any) -> list[Any]:
     """Values at and around everything that the constraint mentions."""
     mentioned = [value for p in predicates_of("x", constraint) for value in (p.value, p.high) if value is not None]
     flat = [value for mention in mentioned for value in (mention if isinstance(mention, tuple) else (mention,))]
-    near: list[Any] = [0, 0.5, "", "m", True, *strategies.TIMES, *strategies.PATHS]
+    near: list[Any] = [0, 0.5, inf, -inf, "", "m", True, *strategies.TIMES, *strategies.PATHS]
     for value in flat:
         near.append(value)
         if isinstance(value, str):
             near += [value + "\0", value + "m"]
         elif isinstance(value, int | float):
-            near += [value + 1, value - 1, value / 2, value + 0.5, value * 2]
+            near += [value + 1, value - 1, value / 2, value + 0.5, float(value) * 2]
         elif isinstance(value, type(strategies.PATHS[0])):
             near += [type(value)(f"{value.text}.0".lstrip(".")), type(value)(f"{value.text}.7".lstrip("."))]
     for low in flat:
