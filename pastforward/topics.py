@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -164,32 +166,49 @@ def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:
     Topics that exist keep their count as long as all agree; PARTITIONS counts at creation only.
     """
     wanted = plan(settings)
-    there = existing(admin)
-    counts = {p.name: there[p.name] for p in wanted if p.name in there and not p.single}
-    many = min(counts.values(), default=settings.partitions)
-    if settings.sources.get("partitions", "default") != "default" and counts and many != settings.partitions:
-        raise UserError(
-            f"topic {min(counts, key=lambda n: counts[n])} has {many} partitions, PARTITIONS is {settings.partitions}; "
-            f"set PARTITIONS to {many}, or use another TOPIC_PREFIX"
-        )
-    for item in wanted:
-        due = 1 if item.single else many
-        if item.name in there and there[item.name] != due:
-            raise UserError(
-                f"topic {item.name} has {there[item.name]} partitions where {due} are needed; "
-                f"delete it (its data is lost), or use another TOPIC_PREFIX"
-            )
-    _check_timestamps(admin, [p.name for p in wanted if p.name in there])
-    missing = [p for p in wanted if p.name not in there]
-    create = [NewTopic(p.name, 1 if p.single else many, config=p.config) for p in missing]
+    count = _agreed(settings, wanted, existing(admin))
+    missing = [p for p in wanted if p.name not in existing(admin)]
+    create = [NewTopic(p.name, 1 if p.single else count, config=p.config) for p in missing]
     for name, future in (admin.create_topics(create, operation_timeout=TIMEOUT) if create else {}).items():
         try:
             future.result()
         except KafkaException as error:
-            # another worker started at the same moment and was first
+            # another worker started at the same moment and was first; its topics are checked below like all others
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise UserError(f"cannot create topic {name}: {_text(error)}") from error
-    return many, [p.name for p in missing]
+    wait_visible(admin, [p.name for p in wanted])
+    count = _agreed(settings, wanted, existing(admin))
+    _check_timestamps(admin, [p.name for p in wanted])
+    return count, [p.name for p in missing]
+
+
+def wait_visible(admin: AdminClient, names: Iterable[str]) -> None:
+    """A broker answers the creation of a topic before it tells of it."""
+    deadline = time.monotonic() + TIMEOUT
+    hidden = set(names)
+    while hidden := hidden - existing(admin).keys():
+        if time.monotonic() > deadline:
+            raise UserError(f"the broker does not show {', '.join(sorted(hidden))}, {TIMEOUT:.0f} s after creation")
+        time.sleep(0.02)
+
+
+def _agreed(settings: Settings, wanted: list[Plan], there: dict[str, int]) -> int:
+    """The partition count that all topics have or will have."""
+    counts = {p.name: there[p.name] for p in wanted if p.name in there and not p.single}
+    count = min(counts.values(), default=settings.partitions)
+    if settings.sources.get("partitions", "default") != "default" and count != settings.partitions:
+        raise UserError(
+            f"topic {min(counts, key=lambda n: counts[n])} has {count} partitions, PARTITIONS is {settings.partitions}; "
+            f"set PARTITIONS to {count}, or use another TOPIC_PREFIX"
+        )
+    for item in wanted:
+        due = 1 if item.single else count
+        if there.get(item.name, due) != due:
+            raise UserError(
+                f"topic {item.name} has {there[item.name]} partitions where {due} are needed; "
+                f"delete it (its data is lost), or use another TOPIC_PREFIX"
+            )
+    return count
 
 
 def _check_timestamps(admin: AdminClient, names: list[str]) -> None:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from matching.values import Box, Circle, Path, Point
+from pastforward import Client, DeliveryError
+from pastforward.broker import Broker
+from pastforward.settings import load
+from schemas import Publication, SchemaError
+from tests.conftest import StartWorker
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def client(broker: Broker, start_worker: StartWorker) -> Client:
+    worker = start_worker(topic_prefix="client.", partitions=1)
+    worker.wait_ready()
+    return Client(broker.bootstrap, settings=load({"topic_prefix": "client."}, environment={}))
+
+
+def test_past_and_live(client: Client) -> None:
+    told = client.notifications("anna", timeout=30)
+    client.publish({"price": 90}, topic="1.1", publication_id="before")
+    with client.subscribe(
+        "price < 100", subscriber_id="anna", topic="1", starts_at=timedelta(minutes=-5), subscription_id="offers"
+    ) as handle:
+        assert handle.subscription_id == "offers"
+        assert next(told).publication_id == "before"
+        client.publish({"price": 120}, topic="1.2")
+        client.publish_many([Publication("after", topic="1.2", attributes={"price": 80})])
+        live = next(told)
+        assert (live.publication_id, live.phase, live.recipient_id) == ("after", "live", "anna")
+    client.publish({"price": 1}, topic="1.2", publication_id="too late")
+    client.subscribe(subscriber_id="anna", topic="1", starts_at=timedelta(minutes=-5), subscription_id="all")
+    rest = [next(told) for _ in range(4)]
+    assert {(n.subscription_id, n.phase) for n in rest} == {("all", "past")}
+
+
+def test_every_type_of_attribute_arrives(client: Client) -> None:
+    told = client.notifications("types", timeout=30)
+    where = (
+        "flag AND whole = 3 AND part = 0.5 AND text LIKE 'gr%n' AND at < TIMESTAMP '2030-01-01T00:00:00Z' "
+        "AND within(place, CIRCLE(8.5, 47.4, 1000)) AND overlaps(area, BOX(0, 0, 1, 1)) AND within(cell, PATH '1.4')"
+    )
+    client.subscribe(where, subscriber_id="types", topic="2")
+    attributes = {
+        "flag": True,
+        "whole": 3,
+        "part": 0.5,
+        "text": "grün",
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "place": Point(8.5, 47.4),
+        "area": Box(0.5, 0.5, 2, 2),
+        "round": Circle(8.5, 47.4, 10),
+        "cell": Path("1.4.2"),
+    }
+    client.subscribe(subscriber_id="types", topic="2.9", subscription_id="always")
+    # both subscriptions are stored once this is told
+    client.publish(topic="2.9", publication_id="probe")
+    assert next(told).publication_id == "probe"
+    client.publish(attributes, topic="2.1", publication_id="everything")
+    assert next(told).publication_id == "everything"
+
+
+def test_what_cannot_be_read_is_refused_before_it_is_sent(client: Client) -> None:
+    with pytest.raises(SchemaError, match=r"1\.\.2"):
+        client.publish(topic="1..2")
+    with pytest.raises(SchemaError, match="ends_at"):
+        client.subscribe(subscriber_id="s", starts_at=timedelta(0), ends_at=timedelta(minutes=-1))
+
+
+def test_delivery_errors_are_raised(broker: Broker) -> None:
+    with Client(broker.bootstrap, settings=load({"topic_prefix": "nowhere."}, environment={})) as client:
+        with pytest.raises(DeliveryError, match="was not delivered") as raised:
+            client.publish_many([Publication("a"), Publication("b")])
+        assert {key for key, _ in raised.value.errors} == {"a", "b"}

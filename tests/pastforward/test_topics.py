@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pastforward import topics
+from pastforward.broker import Broker
+from pastforward.errors import UserError
+from pastforward.settings import load
+
+pytestmark = pytest.mark.broker
+
+
+def config_of(admin: AdminClient, name: str) -> dict[str, str]:
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+    return {key: entry.value for key, entry in future.result().items()}
+
+
+def test_topics_are_created_as_documented_and_only_once(broker: Broker) -> None:
+    settings = load({"topic_prefix": "made.", "partitions": 3, "hot_window": "2h"}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    count, created = topics.ensure(settings, admin)
+    assert count == 3
+    assert len(created) == 10
+    there = topics.existing(admin)
+    assert (there["made.rendezvous"], there["made.directory"], there["made.backfill-requests"]) == (3, 1, 1)
+    week = 7 * 86_400_000
+    rendezvous = config_of(admin, "made.rendezvous")
+    assert rendezvous["retention.ms"] == str(week + 4 * 3_600_000)
+    assert rendezvous["max.message.bytes"] == str(4 << 20)
+    subscriptions = config_of(admin, "made.subscriptions")
+    assert (subscriptions["cleanup.policy"], subscriptions["min.compaction.lag.ms"]) == ("compact", str(week))
+    for name in created:
+        assert config_of(admin, name)["message.timestamp.type"] == "LogAppendTime"
+    assert topics.ensure(settings, admin) == (3, [])
+    assert topics.ensure(load({"topic_prefix": "made."}, environment={}), admin) == (3, [])
+
+
+def test_another_partition_count_is_refused_with_what_to_do(broker: Broker) -> None:
+    settings = load({"topic_prefix": "counted.", "partitions": 2}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    topics.ensure(settings, admin)
+    with pytest.raises(UserError, match="set PARTITIONS to 2"):
+        topics.ensure(load({"topic_prefix": "counted.", "partitions": 5}, environment={}), admin)
+
+
+def test_a_topic_that_does_not_fit_the_others_is_refused(broker: Broker) -> None:
+    settings = load({"topic_prefix": "uneven.", "partitions": 2}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    new = [NewTopic("uneven.rendezvous", 2, config=stamped), NewTopic("uneven.notifications", 3, config=stamped)]
+    for future in admin.create_topics(new).values():
+        future.result()
+    topics.wait_visible(admin, ["uneven.rendezvous", "uneven.notifications"])
+    with pytest.raises(UserError, match=r"uneven.notifications has 3 partitions where 2 are needed"):
+        topics.ensure(settings, admin)
+
+
+def test_a_topic_with_the_senders_time_is_refused(broker: Broker) -> None:
+    settings = load({"topic_prefix": "timed.", "partitions": 1}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    for future in admin.create_topics([NewTopic("timed.publications", 1)]).values():
+        future.result()
+    topics.wait_visible(admin, ["timed.publications"])
+    with pytest.raises(UserError, match="LogAppendTime"):
+        topics.ensure(settings, admin)
+
+
+def test_an_unreachable_broker_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"cannot reach Kafka at 127.0.0.1:1: .*check PASTFORWARD_BOOTSTRAP_SERVERS"):
+        topics.connect(load(environment={}), "127.0.0.1:1")
+
+
+def test_an_unknown_property_is_one_line() -> None:
+    settings = load(environment={"PASTFORWARD_KAFKA_NO_SUCH_THING": "1"})
+    with pytest.raises(UserError, match=r"no\.such\.thing"):
+        topics.connect(settings, "127.0.0.1:1")
