@@ -119,6 +119,7 @@ class Settings:
     memory_budget: int = _setting(_size, 512 << 20, "caches and memtables of a worker, together")
     session_timeout: int = _setting(parse_duration, 10 * SECOND, "how long a silent worker keeps its partitions")
     web_port: int = _setting(_count(0, 65535), 6066, "port of a worker's metrics and health; 0: any free one")
+    web_bind: str = _setting(_some, "127.0.0.1", "address of that port; 0.0.0.0: reachable from elsewhere")
     kafka: Mapping[str, str] = field(default_factory=dict, metadata={"doc": "librdkafka properties"})
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, metadata={"doc": "where each came from"})
 

@@ -69,7 +69,7 @@ class WorkerApp:
             broker_rebalance_timeout=max(30.0, session),
             broker_max_poll_interval=FOREVER,
             worker_redirect_stdouts=False,
-            web_bind="127.0.0.1",
+            web_bind=settings.web_bind,
             web_port=settings.web_port,
         )
         app.transport = ChunkTransport(app.conf.broker, app)
