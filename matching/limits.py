@@ -37,5 +37,8 @@ MAX_NAME_BYTES: Final = 255
 # Components of a Dewey path: a depth fits one byte.
 MAX_PATH_DEPTH: Final = 255
 
-# Shapes (texts without their constants) that are remembered. A shape takes a few kilobytes.
+# Shapes (texts without their constants) that are remembered: more than the applications of a cluster write.
 MAX_SHAPES: Final = 4_096
+
+# Predicates of all of them together, as written and after normalisation. Each takes about a kilobyte: 64 MB at worst.
+MAX_SHAPES_WEIGHT: Final = 65_536

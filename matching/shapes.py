@@ -16,11 +16,12 @@ from typing import Any, Final
 from matching.errors import ConditionError
 from matching.families import INT64_MAX, INT64_MIN, is_encodable, is_valid_shape, microseconds, number, path_components
 from matching.lexer import SHAPES, Lexer, Operand
-from matching.limits import MAX_PATH_DEPTH, MAX_SHAPES, MAX_TEXT_LENGTH
+from matching.limits import MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
 from matching.merge import meet
 from matching.normal_form import ANY, NULL, Constraint, Disjunct, Family, NormalForm
 from matching.predicates import BUILDERS, BadConstant, after_subtree, between, check_members, like
 from matching.scan import Slot, positions, scan
+from matching.shape_cache import ShapeCache
 from matching.syntax import Atom, disjuncts_of, parse
 from matching.values import Box, Circle, Point
 
@@ -46,6 +47,8 @@ class Shape:
 
     builds: tuple[Build, ...]
     disjuncts: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]
+
+    weight: int = 1
 
     def bind(self, slots: list[Slot]) -> NormalForm:
         built = [build(slots) for build in self.builds]
@@ -86,7 +89,7 @@ def distinct(disjuncts: list[Disjunct]) -> NormalForm:
     return tuple(found.values())
 
 
-_known: dict[tuple[str, ...], Shape] = {}
+_known: Final[ShapeCache[Shape]] = ShapeCache(MAX_SHAPES, MAX_SHAPES_WEIGHT)
 
 
 def forget_shapes() -> None:
@@ -108,12 +111,7 @@ def bind(text: str) -> NormalForm:
         shape = _known.get(key)
         if shape is None:
             shape = _compile(text, key, slots)
-            normal_form = shape.bind(slots)
-            if len(_known) >= MAX_SHAPES:
-                # The oldest goes. Another thread may have taken it already.
-                _known.pop(next(iter(list(_known))), None)
-            _known[key] = shape
-            return normal_form
+            _known.put(key, shape)
         return shape.bind(slots)
     except BadSlot as error:
         position = positions(text)[error.slot][error.member]
@@ -133,7 +131,8 @@ def _compile(text: str, key: tuple[str, ...], slots: list[Slot]) -> Shape:
         for place in dict.fromkeys(numbers):
             by_attribute.setdefault(found.atoms[place].attribute, []).append(place)
         disjuncts.append(tuple((name, tuple(by_attribute[name])) for name in sorted(by_attribute)))
-    return Shape(tuple(_build_of(atom) for atom in found.atoms), tuple(disjuncts))
+    weight = len(found.atoms) + sum(map(len, found.disjuncts)) + 1
+    return Shape(tuple(_build_of(atom) for atom in found.atoms), tuple(disjuncts), weight)
 
 
 # How predicates are built from slots.
