@@ -297,7 +297,8 @@ def _build_members(predicate: Predicate) -> Constraint | None:
     values = predicate.value
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise BadConstant(f"{values!r} is no list", "Give a list of values")
-    check_members(len(values))
+    if len(values) > MAX_MEMBERS:
+        raise BadConstant(*too_many_members())
     constants = [_constant(predicate, value) for value in values]
     families = {family for family, _ in constants}
     if len(families) != 1:
@@ -305,9 +306,8 @@ def _build_members(predicate: Predicate) -> Constraint | None:
     return BUILDERS[predicate.operator](families.pop(), [constant for _, constant in constants])
 
 
-def check_members(count: int) -> None:
-    if count > MAX_MEMBERS:
-        raise BadConstant(f"the list has more than {MAX_MEMBERS:,} values", "Use several subscriptions, or a range")
+def too_many_members() -> tuple[str, str]:
+    return f"the list has more than {MAX_MEMBERS:,} values", "Use several subscriptions, or a range"
 
 
 def _constant(predicate: Predicate, value: object) -> tuple[Family, Any]:

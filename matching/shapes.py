@@ -16,10 +16,10 @@ from typing import Any, Final
 from matching.errors import ConditionError
 from matching.families import INT64_MAX, INT64_MIN, is_encodable, is_valid_shape, microseconds, number, path_components
 from matching.lexer import SHAPES, Lexer, Operand
-from matching.limits import MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
-from matching.merge import meet
+from matching.limits import MAX_MEMBERS, MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
+from matching.merge import meet, of_members
 from matching.normal_form import ANY, NULL, Constraint, Disjunct, Family, NormalForm
-from matching.predicates import BUILDERS, BadConstant, after_subtree, between, check_members, like
+from matching.predicates import BUILDERS, BadConstant, after_subtree, between, like, too_many_members
 from matching.scan import Slot, positions, scan
 from matching.shape_cache import ShapeCache
 from matching.syntax import Atom, disjuncts_of, parse
@@ -173,6 +173,8 @@ def _build_members(atom: Atom) -> Build:
     reads = [_read_of(operand) for operand in atom.operands]
     first = atom.operands[0].slots[0] if atom.operands[0].slots else 0
     build, family = BUILDERS[atom.operator], atom.family
+    if len(atom.operands) == 1 and atom.operands[0].is_list and atom.operator == "in":
+        return _build_list(reads[0], family, first)
 
     def build_members(slots: list[Slot]) -> Constraint | None:
         constants: list[Any] = []
@@ -181,13 +183,23 @@ def _build_members(atom: Atom) -> Build:
                 constants += read(slots)
             else:
                 constants.append(read(slots))
-        try:
-            check_members(len(constants))
-        except BadConstant as error:
-            raise BadSlot(error.problem, error.hint, first) from error
+        if len(constants) > MAX_MEMBERS:
+            raise BadSlot(*too_many_members(), first)
         return build(family, constants)
 
     return build_members
+
+
+def _build_list(read: Read, family: Family, slot: int) -> Build:
+    """`IN` with strings or numbers alone: one slot, read at once."""
+
+    def build_list(slots: list[Slot]) -> Constraint | None:
+        constants = read(slots)
+        if len(constants) > MAX_MEMBERS:
+            raise BadSlot(*too_many_members(), slot)
+        return of_members(family, constants)
+
+    return build_list
 
 
 def _build_like(atom: Atom, read: Read, slot: int) -> Build:
@@ -218,9 +230,21 @@ def _read_of(operand: Operand) -> Read:
         return _read_shape(operand)
     slot = operand.slots[0]
     read_one = _READERS[operand.family]
+    if operand.family is Family.NUMBER and not operand.is_list:
+        return _read_plain_integer(slot)
     if operand.is_list:
         return lambda slots: [read_one(written, slot, place) for place, written in enumerate(slots[slot])]
     return lambda slots: read_one(slots[slot], slot, 0)
+
+
+def _read_plain_integer(slot: int) -> Read:
+    """The commonest constant, by the shortest way: fewer digits than the largest integer has, no sign."""
+
+    def read(slots: list[Slot]) -> int | float:
+        written: Any = slots[slot]
+        return int(written) if len(written) < 19 and written.isdigit() else _read_number(written, slot, 0)
+
+    return read
 
 
 def _read_string(written: Any, slot: int, member: int) -> str:

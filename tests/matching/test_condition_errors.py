@@ -191,5 +191,7 @@ def test_the_structured_form_is_checked_as_well(predicate: tuple[object, ...]) -
 def test_the_structured_form_has_limits() -> None:
     with pytest.raises(ConditionError, match="256 disjuncts"):
         Condition.from_predicates([[Predicate(f"x{i}", "<", 1)] for i in range(MAX_DISJUNCTS + 1)])
+    with pytest.raises(ConditionError, match="10,000 values"):
+        Condition.from_predicates([[Predicate("x", "in", tuple(range(MAX_MEMBERS + 1)))]])
     with pytest.raises(ConditionError, match="4,096 predicates"):
         Condition.from_predicates([[Predicate("x", "<", 1)] * (MAX_PREDICATES + 1)])
