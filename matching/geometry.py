@@ -7,13 +7,16 @@ common, `contains` and `within` mean subset.
   rectangle -180..180 by -90..90, in which both sides are the same meridian and the top and bottom are the poles: a
   circle across the antimeridian lies on both sides of the rectangle, one that covers a pole reaches all longitudes.
 - What lies outside that rectangle is in no circle. A box across the antimeridian is written as two boxes.
-The functions on plain floats can be compiled by Numba as they stand, so that a kernel decides the same.
+The functions on plain floats can be called from Numba's kernels as well, which then decide the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import asin, atan2, cos, pi, radians, sin, sqrt
-from typing import Final
+from typing import Any, Final, TypeVar
+
+from numba.extending import register_jitable
 
 from matching.normal_form import Relation, Shape
 from matching.values import Box, Circle, Point
@@ -22,6 +25,16 @@ EARTH_RADIUS_M: Final = 6_371_008.8  # the mean radius of the WGS 84 ellipsoid, 
 HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther apart
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def in_kernels(function: Function) -> Function:
+    """A function that kernels may call as well. In Python it stays what it is."""
+    register_jitable(function)
+    return function
+
+
+@in_kernels
 def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
     """Along the great circle, by the haversine formula: exact enough from millimetres to antipodes."""
     phi1, phi2 = radians(lat1), radians(lat2)
@@ -33,14 +46,17 @@ def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
     return 2 * EARTH_RADIUS_M * asin(sqrt(min(1.0, a)))
 
 
+@in_kernels
 def on_globe(lon: float, lat: float) -> bool:
     return -180 <= lon <= 180 and -90 <= lat <= 90
 
 
+@in_kernels
 def circle_has_point(lon: float, lat: float, radius_m: float, x: float, y: float) -> bool:
     return on_globe(x, y) and distance_m(lon, lat, x, y) <= radius_m
 
 
+@in_kernels
 def distance_to_meridian_m(lon: float, lat: float, x: float, min_y: float, max_y: float) -> float:
     """From a place to the nearest on the piece of meridian `x` from `min_y` to `max_y`."""
     nearest = min(distance_m(lon, lat, x, min_y), distance_m(lon, lat, x, max_y))
@@ -51,6 +67,7 @@ def distance_to_meridian_m(lon: float, lat: float, x: float, min_y: float, max_y
     return nearest
 
 
+@in_kernels
 def distance_to_box_m(lon: float, lat: float, min_x: float, min_y: float, max_x: float, max_y: float) -> float:
     """From a place to the nearest of a box that lies on the globe; 0 inside."""
     if min_x <= lon <= max_x or (abs(lon) == 180 and (min_x == -180 or max_x == 180)):
@@ -62,6 +79,7 @@ def distance_to_box_m(lon: float, lat: float, min_x: float, min_y: float, max_x:
     )
 
 
+@in_kernels
 def circle_overlaps_box(
     lon: float, lat: float, radius_m: float, min_x: float, min_y: float, max_x: float, max_y: float
 ) -> bool:
@@ -71,6 +89,7 @@ def circle_overlaps_box(
     return distance_to_box_m(lon, lat, min_x, min_y, max_x, max_y) <= radius_m
 
 
+@in_kernels
 def circle_contains_box(
     lon: float, lat: float, radius_m: float, min_x: float, min_y: float, max_x: float, max_y: float
 ) -> bool:
@@ -81,6 +100,7 @@ def circle_contains_box(
     return HALF_CIRCUMFERENCE_M - distance_to_box_m(opposite, -lat, min_x, min_y, max_x, max_y) <= radius_m
 
 
+@in_kernels
 def box_contains_circle(
     min_x: float, min_y: float, max_x: float, max_y: float, lon: float, lat: float, radius_m: float
 ) -> bool:
@@ -100,10 +120,12 @@ def box_contains_circle(
     return min_x <= lon - half_width and lon + half_width <= max_x
 
 
+@in_kernels
 def circles_overlap(lon1: float, lat1: float, radius1_m: float, lon2: float, lat2: float, radius2_m: float) -> bool:
     return distance_m(lon1, lat1, lon2, lat2) <= radius1_m + radius2_m
 
 
+@in_kernels
 def circle_contains_circle(
     lon1: float, lat1: float, radius1_m: float, lon2: float, lat2: float, radius2_m: float
 ) -> bool:

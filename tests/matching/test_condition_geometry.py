@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from matching import Box, Circle, Point
-from matching.geometry import EARTH_RADIUS_M, contains, distance_m, distance_to_box_m, overlaps, within
+from matching.geometry import (
+    EARTH_RADIUS_M,
+    box_contains_circle,
+    circle_contains_box,
+    circle_has_point,
+    circle_overlaps_box,
+    contains,
+    distance_m,
+    distance_to_box_m,
+    overlaps,
+    within,
+)
 
 KM = 1000.0
 
@@ -145,3 +157,22 @@ def test_the_distance_to_a_box_is_that_to_its_nearest_place(lon: float, lat: flo
     # The sample's mesh bounds how much nearer the box can be.
     mesh = radians(max(box.max_x - box.min_x, box.max_y - box.min_y) / 8) * EARTH_RADIUS_M
     assert nearest <= exact + mesh + 1e-3
+
+
+@njit(cache=True)
+def _in_a_kernel(c: Any, b: Any) -> Any:
+    return (
+        circle_overlaps_box(c[0], c[1], c[2], b[0], b[1], b[2], b[3]),
+        circle_contains_box(c[0], c[1], c[2], b[0], b[1], b[2], b[3]),
+        box_contains_circle(b[0], b[1], b[2], b[3], c[0], c[1], c[2]),
+        circle_has_point(c[0], c[1], c[2], b[0], b[1]),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(_circles, _boxes)
+def test_kernels_decide_the_same(circle: Circle, box: Box) -> None:
+    corner = Point(box.min_x, box.min_y)
+    numbers = (box.min_x, box.min_y, box.max_x, box.max_y)
+    expected = overlaps(circle, box), contains(circle, box), contains(box, circle), contains(circle, corner)
+    assert _in_a_kernel((circle.lon, circle.lat, circle.radius_m), numbers) == expected
