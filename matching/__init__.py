@@ -1,8 +1,26 @@
 """Decides: which subscriptions does a publication satisfy? Knows nothing of Kafka or disk."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from matching.condition import Condition
 from matching.errors import ConditionError
-from matching.index import Index
 from matching.values import Box, Circle, Path, Point
 
-__all__ = ["Box", "Circle", "Condition", "ConditionError", "Index", "Path", "Point"]
+if TYPE_CHECKING:
+    from matching.index import Index
+    from matching.warm import compile_kernels
+
+__all__ = ["Box", "Circle", "Condition", "ConditionError", "Index", "Path", "Point", "compile_kernels"]
+
+# Kernels take a second to import: who only writes conditions does not wait for them.
+_LAZY = {"Index": "matching.index", "compile_kernels": "matching.warm"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

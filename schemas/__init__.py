@@ -1,7 +1,9 @@
 """The contract: Avro schemas of every record on a topic, and codecs that work on whole chunks."""
 
-from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications
-from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from schemas.codec import (
     Format,
     Registry,
@@ -26,7 +28,6 @@ from schemas.columns import (
     SubscriptionColumns,
     Texts,
 )
-from schemas.entries import attributes_of
 from schemas.errors import SchemaError
 from schemas.records import (
     BackfillRequest,
@@ -43,7 +44,12 @@ from schemas.records import (
     Version,
     Withdrawal,
 )
-from schemas.warm import compile_kernels
+
+if TYPE_CHECKING:
+    from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications
+    from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
+    from schemas.entries import attributes_of
+    from schemas.warm import compile_kernels
 
 __all__ = [
     "NEVER",
@@ -89,3 +95,23 @@ __all__ = [
     "encode_notifications",
     "encode_rendezvous_publications",
 ]
+
+# Kernels take a second to import: who encodes single records does not wait for them.
+_LAZY = {
+    "attributes_of": "schemas.entries",
+    "compile_kernels": "schemas.warm",
+    "decode_notifications": "schemas.chunks",
+    "decode_publications": "schemas.chunks",
+    "decode_rendezvous_chunk": "schemas.chunks",
+    "decode_subscriptions": "schemas.chunks",
+    "encode_notifications": "schemas.chunk_writer",
+    "encode_rendezvous_publications": "schemas.chunk_writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

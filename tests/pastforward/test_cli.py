@@ -1,0 +1,159 @@
+"""The command line, as a process: output, exit codes, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from pastforward.broker import Broker
+from pastforward.cli import root
+from tests.conftest import ROOT, StartWorker
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def all_commands(group: click.Group, *names: str) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found += all_commands(command, *names, name)
+        found.append(((*names, name), command))
+    return found
+
+
+def test_all_names_of_the_documentation_exist() -> None:
+    names = {" ".join(path) for path, _ in all_commands(root)}
+    assert names >= {
+        *("up", "broker", "worker", "topics", "subscribe", "unsubscribe", "publish", "watch", "explain", "bench"),
+        *("demo", "doctor", "history ingest", "history compact", "history statistics", "history backfill"),
+        *("history query", "routing propose", "routing apply"),
+    }
+
+
+@pytest.mark.parametrize(("path", "command"), [pytest.param(p, c, id=" ".join(p)) for p, c in all_commands(root)])
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: click.Command) -> None:
+    text = command.get_help(click.Context(command, info_name=path[-1]))
+    assert isinstance(command, click.Group) or f"Example: pastforward {' '.join(path)}" in text
+
+
+def test_what_is_not_built_says_so(command: Command) -> None:
+    done = command("explain", "a", "b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not built yet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["topics"], {"PASTFORWARD_PARTITION": "4"}, "did you mean PASTFORWARD_PARTITIONS?"),
+        (["publish", "x=1"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "was not delivered"),
+        (["topics"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["publish", "x=1"], {}, "start `pastforward up`"),
+        (["worker"], {}, "start `pastforward up`"),
+        (["subscribe", "--where", "x >"], {}, "the condition cannot be taken"),
+        (["publish", "nothing"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "write name=value"),
+    ],
+)
+def test_an_error_is_one_line_and_code_1(
+    command: Command, tmp_path: Path, arguments: list[str], environment: dict[str, str], says: str
+) -> None:
+    done = command(
+        *arguments, environment={**environment, "PASTFORWARD_KAFKA_MESSAGE_TIMEOUT_MS": "2000"}, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_debug_shows_the_traceback(command: Command, tmp_path: Path) -> None:
+    done = command("worker", "--debug", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def flags(broker: Broker, start_worker: StartWorker) -> list[str]:
+    worker = start_worker(topic_prefix="cli.", partitions=1)
+    worker.wait_ready()
+    return ["--bootstrap-servers", broker.bootstrap, "--topic-prefix", "cli."]
+
+
+@pytest.mark.broker
+def test_subscribe_publish_watch_unsubscribe(command: Command, flags: list[str], tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        done = command(*arguments, *flags, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    lines = [json.dumps({"topic": "1.4.2", "attributes": {"kind": "accident", "severity": n}}) for n in range(5)]
+    (tmp_path / "many.jsonl").write_text("\n".join(lines))
+    assert json.loads(run("publish", "--file", "many.jsonl", "--json")) == {"published": 5}
+    where = "kind = 'accident' AND severity >= 3"
+    made = json.loads(
+        run("subscribe", "--topic", "1.4", "--from", "-10m", "--where", where, "--subscriber", "anna", "--json")
+    )
+    watched = run("watch", "--since", "-10m", "--count", "2", "--recipient", "anna", "--json").splitlines()
+    assert {json.loads(line)["phase"] for line in watched} == {"past"}
+    assert {json.loads(line)["subscription_id"] for line in watched} == {made["subscription_id"]}
+    run("publish", "--topic", "1.4", "kind=accident", "severity=9", "--id", "late")
+    shown = run("watch", "--since", "-10m", "--count", "3", "--recipient", "anna")
+    assert "live" in shown
+    assert "late" in shown
+    assert run("unsubscribe", made["subscription_id"]) == f"withdrawn {made['subscription_id']}\n"
+
+
+@pytest.mark.broker
+def test_topics_and_doctor(command: Command, flags: list[str], tmp_path: Path) -> None:
+    rows = json.loads(command("topics", "--json", *flags, cwd=tmp_path).stdout)
+    assert [row["partitions"] for row in rows if row["topic"] == "cli.rendezvous"] == [1]
+    done = command("doctor", "--json", *flags, "--jars-dir", str(ROOT / ".jars"), cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report["checks"]
+    assert {check["name"] for check in report["checks"]} >= {"java", "broker", "topics", "disk"}
+    sources = {row["name"]: row["source"] for row in report["settings"]}
+    assert (sources["TOPIC_PREFIX"], sources["PARTITIONS"]) == ("flag", "default")
+
+
+@pytest.mark.broker
+def test_doctor_hides_secrets_and_names_what_is_missing(command: Command, tmp_path: Path) -> None:
+    done = command("doctor", environment={"PASTFORWARD_KAFKA_SASL_PASSWORD": "hush"}, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "hush" not in done.stdout
+    assert "make setup" in done.stdout
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_says_where_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "PASTFORWARD_JARS_DIR": str(ROOT / ".jars")}
+    up = subprocess.Popen(
+        [sys.executable, "-m", "pastforward", "up", "--partitions", "1", "--web-port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert up.stdout is not None
+    assert up.stdout.readline().startswith("bootstrap.servers=127.0.0.1:")
+    ours = [pid for pid in descendants(up.pid) if pid != up.pid]
+    assert len(ours) >= 2
+    up.send_signal(number)
+    assert up.wait(60) == 0
+    assert not [pid for pid in ours if Path(f"/proc/{pid}").exists()]
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += descendants(int(child))
+    return found
