@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+from collections.abc import Callable
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import orjson
@@ -41,6 +43,7 @@ CONFLUENT: Final = b"\x00"
 _HEADER: Final = 10  # marker and fingerprint
 _CONFLUENT_HEADER: Final = 5  # marker and schema id
 _JSON_STARTS: Final = b"{ \t\r\n"
+_INPUTS: Final = ("subscription", "publication")
 _EXACT: Final = 2.0**63  # orjson makes floats of integers above 64 bits
 
 _NAME_OF: Final[dict[type, str]] = {
@@ -73,10 +76,12 @@ def encode(record: Record, format: Format = "avro", registry: Registry | None = 
     fields = plain.plain_record(record)
     try:
         _check(name, fields)
+        if format == "json" and name in _INPUTS and _any_float(fields, lambda number: not math.isfinite(number)):
+            raise SchemaError("bad_value", "JSON has no infinity and no NaN: send the record as Avro")
         encoded = to_json(fields) if format == "json" else _to_avro(name, fields, registry)
     except UnicodeEncodeError as error:
         raise SchemaError("bad_value", f"the {name} has text that UTF-8 cannot hold: {error}") from None
-    limit = MAX_RECORD_BYTES if name in ("subscription", "publication") else MAX_CANONICAL_BYTES
+    limit = MAX_RECORD_BYTES if name in _INPUTS else MAX_CANONICAL_BYTES
     if len(encoded) > limit:
         raise SchemaError("too_large", f"the {name} has {len(encoded)} bytes: at most {limit} are taken")
     return encoded
@@ -228,19 +233,19 @@ def parse_json(value: bytes) -> Plain:
         raise SchemaError("malformed", f"the JSON cannot be read: {error}") from None
     if type(parsed) is not dict:
         raise SchemaError("malformed", "the JSON is no object")
-    if _has_rounded_integer(parsed):
+    if _any_float(parsed, lambda number: abs(number) >= _EXACT):
         # Only the slower parser keeps integers of any size, so that they are refused and not rounded.
         parsed = json.loads(value)
     return parsed
 
 
-def _has_rounded_integer(value: Any) -> bool:
+def _any_float(value: Plain, wanted: Callable[[float], bool]) -> bool:
     if type(value) is float:
-        return abs(value) >= _EXACT
+        return wanted(value)
     if type(value) is dict:
-        return any(map(_has_rounded_integer, value.values()))
+        return any(_any_float(each, wanted) for each in value.values())
     if type(value) is list:
-        return any(map(_has_rounded_integer, value))
+        return any(_any_float(each, wanted) for each in value)
     return False
 
 
