@@ -250,6 +250,60 @@ class Index:
         finally:
             self._lock.release_read()
 
+    def match_pairs(
+        self,
+        attributes: Attributes,
+        rows: I64,
+        subscription_ids: Sequence[Identity] | I64,
+        *,
+        topics: pa.Array | None = None,
+        published_at: I64 | None = None,
+        expires_at: I64 | None = None,
+        where: Sequence[NormalForm | None] | None = None,
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these pairs match: row `rows[i]` of the publications with the i-th subscription. One that is not there matches
+        nothing. For whoever has found candidates elsewhere; the other arguments are those of `match_attributes`."""
+
+        def settle(batch: Batch) -> None:
+            if topics is not None:
+                place(batch, topics, self._registry.known.topics)
+            if published_at is not None:
+                batch.published_at[:] = published_at
+            if expires_at is not None:
+                batch.expires_at[:] = expires_at
+
+        self._lock.acquire_read()
+        try:
+            publications = FromAttributes(attributes, self._registry, where, settle)
+            heads = self._heads(subscription_ids)
+            # a publication has a row for each disjunct that it publishes, a subscription a slot for each of its own
+            offered: dict[int, list[int]] = {}
+            for row, publication in enumerate(publications.batch.publication.tolist()):
+                offered.setdefault(publication, []).append(row)
+            pair: list[int] = []
+            batch_rows: list[int] = []
+            slots: list[int] = []
+            for number, (row, head) in enumerate(zip(np.asarray(rows).tolist(), heads.tolist(), strict=True)):
+                if head < 0:
+                    continue
+                several = (
+                    self._registry.slots_of(np.array([head], np.int32)).tolist()
+                    if self._registry.has_disjunctions
+                    else [head]
+                )
+                for batch_row in offered.get(row, ()):
+                    for slot in several:
+                        pair.append(number)
+                        batch_rows.append(batch_row)
+                        slots.append(slot)
+            answer = np.zeros(len(heads), np.bool_)
+            if pair:
+                fits = self._fit(publications, np.array(batch_rows, np.int32), np.array(slots, np.int32))
+                answer[np.array(pair)[fits]] = True
+            return answer
+        finally:
+            self._lock.release_read()
+
     def explain(
         self,
         subscription_id: Identity,
@@ -297,19 +351,25 @@ class Index:
         if not len(rows):
             return Matches(rows, slots)
         rows, slots = sort_by_row(rows, slots, batch.rows)
-        answers = np.empty(len(rows), np.uint8)
-        where = np.full(len(registry.names) + 1, -1, np.int32)
-        verify(registry.known, batch, rows, slots, where, answers)
-        unsure = np.flatnonzero(answers == UNSURE)
-        if len(unsure):
-            self._decide(publications, rows, slots, unsure, answers)
-        keep = answers != NO
+        keep = self._fit(publications, rows, slots)
         rows, slots = rows[keep], slots[keep]
         if registry.has_disjunctions or publications.offers:
             pairs = (batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
             pairs = np.unique(pairs)
             rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
         return Matches(rows, slots)
+
+    def _fit(self, publications: Publications, rows: I32, slots: I32) -> npt.NDArray[np.bool_]:
+        """Which candidates match, exactly. Rows and slots in any order."""
+        registry = self._registry
+        answers = np.empty(len(rows), np.uint8)
+        where = np.full(len(registry.names) + 1, -1, np.int32)
+        verify(registry.known, publications.batch, rows, slots, where, answers)
+        unsure = np.flatnonzero(answers == UNSURE)
+        if len(unsure):
+            self._decide(publications, rows, slots, unsure, answers)
+        fits: npt.NDArray[np.bool_] = answers != NO
+        return fits
 
     def _decide(
         self, publications: Publications, rows: I32, slots: I32, unsure: I64, answers: npt.NDArray[np.uint8]
@@ -374,6 +434,11 @@ class Index:
         if isinstance(identity, str) and number < 0:
             return -1
         return int(self._registry.find(np.array([number], np.int64))[0])
+
+    def _heads(self, ids: Sequence[Identity] | I64) -> I32:
+        if isinstance(ids, np.ndarray) and not self._text_ids:
+            return self._registry.find(ids.astype(np.int64))
+        return np.array([self._head(_plain(identity)) for identity in ids], np.int32)
 
     def _numbers_of(self, ids: list[Identity]) -> I64:
         return np.array(
