@@ -1,0 +1,155 @@
+"""From the bytes of the publications topic to rows of the table, by the chunk readers of the stream. Runs in Spark's Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from matching import attributes as tags
+from matching.attributes import Attributes
+from schemas import PublicationColumns, SchemaError, decode_publications
+from schemas.codec import Registry
+from schemas.columns import NEVER, NO_BEST, Texts
+from spark_batch import tables
+from spark_batch.conditions import written
+from spark_batch.gather import arrow_texts
+from spark_batch.order import order_texts
+
+MakeRegistry = Callable[[], Registry | None]
+
+# What a decoding task hands back: a row of the table, or one that only says that it could not be read.
+DECODED: Final = pa.schema(
+    [pa.field("readable", pa.bool_(), nullable=False), *(field.with_nullable(True) for field in tables.PUBLICATIONS)]
+)
+
+_MAP_OF_TAG: Final = {
+    "booleans": tags.BOOLEAN,
+    "integers": tags.INTEGER,
+    "floats": tags.FLOAT,
+    "timestamps": tags.TIMESTAMP,
+    "strings": tags.STRING,
+    "points": tags.POINT,
+    "circles": tags.CIRCLE,
+    "boxes": tags.BOX,
+    "paths": tags.PATH,
+}
+_PREFERS: Final = ("", "highest", "lowest")
+
+
+def decoder(make_registry: MakeRegistry) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow` over the columns key, value, partition, offset, arrived_at (microseconds)."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        registry = make_registry()
+        for batch in batches:
+            yield from decode_batch(batch, registry)
+
+    return decode
+
+
+def decode_batch(batch: pa.RecordBatch, registry: Registry | None) -> Iterator[pa.RecordBatch]:
+    """A chunk of the readers is of one partition; a batch of Spark may be of several."""
+    partition = batch.column("partition").to_numpy()
+    borders = np.flatnonzero(np.diff(partition)) + 1
+    for begin, end in zip([0, *borders.tolist()], [*borders.tolist(), len(partition)], strict=True):
+        if begin == end:
+            continue
+        part = batch.slice(begin, end - begin)
+        columns = decode_publications(
+            part.column("key").to_pylist(),
+            part.column("value").to_pylist(),
+            int(partition[begin]),
+            part.column("offset").to_numpy().copy(),
+            part.column("arrived_at").to_numpy().copy(),
+            registry,
+        )
+        yield to_rows(columns)
+
+
+def to_rows(columns: PublicationColumns) -> pa.RecordBatch:
+    ok = columns.ok.copy()
+    condition: list[str | None] = [None] * len(columns)
+    condition_avro: list[bytes | None] = [None] * len(columns)
+    for row, where in enumerate(columns.where):
+        if where is not None and ok[row]:
+            try:
+                condition[row], condition_avro[row] = written(where)
+            except SchemaError:
+                ok[row] = False  # the router has refused it too, and its dead letter says why
+    best = columns.best
+    arrays = {
+        "readable": pa.array(ok),
+        "path": arrow_texts(order_texts(columns.topic), pa.string()),
+        "published_at": _times(columns.published_at),
+        "expires_at": _times(columns.expires_at, columns.expires_at == NEVER),
+        "arrived_at": _times(columns.arrived_at),
+        "partition": pa.array(np.full(len(columns), columns.partition, np.int32)),
+        "offset": pa.array(columns.offset),
+        "publication_id": arrow_texts(columns.publication_id, pa.string()),
+        "publisher_id": arrow_texts(columns.publisher_id, pa.string()),
+        "topic": arrow_texts(columns.topic, pa.string()),
+        "self_join": pa.array(columns.self_join),
+        **attribute_maps(columns.attributes),
+        "condition": pa.array(condition, pa.string()),
+        "condition_avro": pa.array(condition_avro, pa.binary()),
+        "best": pa.StructArray.from_arrays(
+            [
+                arrow_texts(columns.best_attribute, pa.string()),
+                pa.array([_PREFERS[int(each)] for each in best] if best.any() else [""] * len(columns), pa.string()),
+            ],
+            fields=list(tables.BEST),
+            mask=pa.array(best == NO_BEST),
+        ),
+        "body": arrow_texts(columns.body, pa.binary()),
+    }
+    return pa.RecordBatch.from_arrays([arrays[name] for name in DECODED.names], schema=DECODED)
+
+
+def _times(micros: np.ndarray[tuple[int], np.dtype[np.int64]], missing: object = None) -> pa.Array:
+    return pa.array(micros, mask=missing).view(pa.timestamp("us", "UTC"))
+
+
+def attribute_maps(attributes: Attributes) -> dict[str, pa.Array]:
+    """One map for each type: the entries of a row that have it."""
+    names = pa.array(attributes.names, pa.string())
+    rows = len(attributes)
+    row_of = np.repeat(np.arange(rows), np.diff(attributes.start))
+    return {name: _map(attributes, names, row_of, rows, name) for name in tables.MAPS}
+
+
+def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int, column: str) -> pa.Array:  # type: ignore[type-arg]
+    tag = _MAP_OF_TAG[column]
+    kind = tables.MAPS[column]
+    entries = np.flatnonzero(attributes.tag == tag)
+    offsets = np.zeros(rows + 1, np.int32)
+    if len(entries):
+        np.cumsum(np.bincount(row_of[entries], minlength=rows), out=offsets[1:])
+        keys = names.take(pa.array(attributes.name[entries]))
+    else:
+        keys = pa.array([], pa.string())
+    bits = attributes.bits[entries]
+    if tag == tags.BOOLEAN:
+        values = pa.array(bits != 0)
+    elif tag == tags.INTEGER:
+        values = pa.array(bits)
+    elif tag == tags.FLOAT:
+        values = pa.array(bits.view(np.float64))
+    elif tag == tags.TIMESTAMP:
+        values = _times(bits)
+    elif tag in (tags.STRING, tags.PATH):
+        values = arrow_texts(Texts(attributes.heap, bits, attributes.length[entries]), pa.string())
+    else:
+        values = _shapes(attributes, bits, kind)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=pa.map_(pa.string(), kind))
+
+
+def _shapes(attributes: Attributes, at: np.ndarray, kind: pa.StructType) -> pa.Array:  # type: ignore[type-arg]
+    """Doubles that lie one after the other in the heap."""
+    count = kind.num_fields
+    places = at[:, None] + np.arange(8 * count)
+    doubles = attributes.heap[places].view("<f8").reshape(-1, count) if len(at) else np.empty((0, count))
+    fields = [pa.array(np.ascontiguousarray(doubles[:, i])) for i in range(count)]
+    return pa.StructArray.from_arrays(fields, fields=[kind.field(i) for i in range(count)])

@@ -1,0 +1,156 @@
+"""The tables of the history: names, columns, and how they lie. `docs/history.md` argues each choice.
+
+Below HISTORY: `publications` (all of them), `outbox` (answers to backfill requests that are on their way to Kafka), and
+`checkpoints/ingest` (how far the publications topic has been read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pastforward.errors import UserError
+
+_TIME: Final = pa.timestamp("us", "UTC")
+POINT: Final = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
+CIRCLE: Final = pa.struct([("lon", pa.float64()), ("lat", pa.float64()), ("radius_m", pa.float64())])
+BOX: Final = pa.struct([(side, pa.float64()) for side in ("min_x", "min_y", "max_x", "max_y")])
+BEST: Final = pa.struct([("attribute", pa.string()), ("prefer", pa.string())])
+
+# Attributes by type. An attribute's name stands in exactly one of them, the one of its value's type: nothing is converted.
+MAPS: Final[dict[str, pa.DataType]] = {
+    "booleans": pa.bool_(),
+    "integers": pa.int64(),
+    "floats": pa.float64(),
+    "timestamps": _TIME,
+    "strings": pa.string(),
+    "points": POINT,
+    "circles": CIRCLE,
+    "boxes": BOX,
+    "paths": pa.string(),
+}
+
+PUBLICATIONS: Final = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("published_at", _TIME, nullable=False),
+        pa.field("expires_at", _TIME),
+        pa.field("arrived_at", _TIME, nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("publication_id", pa.string(), nullable=False),
+        pa.field("publisher_id", pa.string()),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("self_join", pa.bool_(), nullable=False),
+        *(pa.field(name, pa.map_(pa.string(), kind), nullable=False) for name, kind in MAPS.items()),
+        pa.field("condition", pa.string()),
+        pa.field("condition_avro", pa.binary()),
+        pa.field("best", BEST),
+        pa.field("body", pa.binary()),
+    ]
+)
+
+# Columns whose least and greatest value Delta keeps for each file: those that topic, time and progress are asked by.
+_WITH_STATISTICS: Final = ("path", "published_at", "expires_at", "arrived_at", "partition", "offset")
+_CLUSTERED: Final = ("path", "published_at")
+
+OUTBOX: Final = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("request", pa.binary(), nullable=False),
+        pa.field("request_offset", pa.int64(), nullable=False),
+        pa.field("closes", pa.bool_(), nullable=False),
+        pa.field("recipient", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths or URLs."""
+
+    root: str
+
+    @property
+    def publications(self) -> str:
+        return f"{self.root.rstrip('/')}/publications"
+
+    @property
+    def outbox(self) -> str:
+        return f"{self.root.rstrip('/')}/outbox"
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.root.rstrip('/')}/checkpoints/ingest"
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def ensure_publications(spark: Any, places: Places) -> None:
+    """Creates the table if it is not there. Several may do so at once."""
+    _ensure(
+        spark,
+        places.publications,
+        PUBLICATIONS,
+        "every publication, once for each partition and offset it was read from",
+        {
+            "delta.dataSkippingStatsColumns": ",".join(_WITH_STATISTICS),
+            # rows are deleted by rewriting their file: deletion vectors could not be read by everybody
+            "delta.enableDeletionVectors": "false",
+        },
+        clustered=_CLUSTERED,
+    )
+
+
+def ensure_outbox(spark: Any, places: Places) -> None:
+    _ensure(
+        spark,
+        places.outbox,
+        OUTBOX,
+        "notifications of answered backfill requests, until they are sent",
+        {"delta.enableDeletionVectors": "false", "delta.dataSkippingStatsColumns": "request_offset"},
+        partitioned=("run",),
+    )
+
+
+def _ensure(
+    spark: Any,
+    place: str,
+    schema: pa.Schema,
+    comment: str,
+    properties: dict[str, str],
+    clustered: tuple[str, ...] = (),
+    partitioned: tuple[str, ...] = (),
+) -> None:
+    from delta.tables import DeltaTable
+
+    if DeltaTable.isDeltaTable(spark, place):
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(place).comment(comment).addColumns(spark_schema(schema))
+    for name, value in properties.items():
+        builder = builder.property(name, value)
+    if clustered:
+        builder = builder.clusterBy(*clustered)
+    if partitioned:
+        builder = builder.partitionedBy(*partitioned)
+    builder.execute()
+
+
+def exists(spark: Any, place: str) -> bool:
+    from delta.tables import DeltaTable
+
+    return bool(DeltaTable.isDeltaTable(spark, place))
+
+
+def read_publications(spark: Any, places: Places) -> Any:
+    """The table as a DataFrame; an error that says what to do when nothing was ever ingested."""
+    if not exists(spark, places.publications):
+        raise UserError(f"there is no history at {places.root} yet; run `pastforward history ingest` first")
+    return spark.read.format("delta").load(places.publications)
