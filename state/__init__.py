@@ -1,1 +1,49 @@
-"""Remembers: subscriptions and publications in RocksDB, by Dewey key. Knows nothing of Kafka."""
+"""Remembers: subscriptions and publications in RocksDB, by Dewey key. Knows nothing of Kafka.
+
+from state import open_store
+with open_store(path, layout="dual") as store:
+    pairs = store.apply(operations)
+    store.commit(offset)
+"""
+
+from __future__ import annotations
+
+import os
+
+from state.budget import DEFAULT, Budget
+from state.errors import DirectoryError, InUseError, OperationError, StoreError
+from state.store import Pair, Stats, Store
+
+__all__ = [
+    "Budget",
+    "DirectoryError",
+    "InUseError",
+    "OperationError",
+    "Pair",
+    "Stats",
+    "Store",
+    "StoreError",
+    "open_store",
+]
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    layout: str = "dual",
+    *,
+    budget: int | Budget = DEFAULT,
+    hot_window: int | None = None,
+    lateness: int = 0,
+    earlier_limit: int | None = None,
+) -> Store:
+    """Opens a store, or makes one in a directory that is empty or not there yet.
+
+    `layout`: `dual` or `two`.
+    `budget`: bytes for caches, memtables and indexes, or a `Budget` that several stores share.
+    `hot_window`: microseconds that publications are kept after they arrived; None: until they expire.
+    `lateness`: microseconds that subscriptions are kept after they ended, for publications that come late.
+    `earlier_limit`: how many earlier publications a self-joining one finds at most, the latest first.
+    """
+    if isinstance(budget, int):
+        budget = Budget(budget)
+    return Store(path, layout, budget, hot_window, lateness, earlier_limit)

@@ -1,0 +1,291 @@
+"""The rows on disk: which family they go to, what a commit writes, and how they come back.
+
+Changes are collected in a write batch of the caller's; nothing is on disk before `write`. Making and dropping a column family
+is not part of a batch: a family that no state names was made or given up by a commit that did not come to its end, and is
+dropped at the next opening.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from state import rocks
+from state.budget import Budget
+from state.directory import Directory
+from state.errors import DirectoryError
+from state.families import SERIES, SHORTEST, Family
+from state.kernels import disk_rows, records
+from state.kernels.records import Array, Memory, Rows
+from state.paging import Pager, id_key, id_value, read_id_value
+
+_STATE: Final = b"state"
+_META: Final = b"meta:"
+
+
+@dataclass(slots=True)
+class Encoded:
+    """Items as rows."""
+
+    keys: list[bytes]
+    values: list[bytes]
+    leading: Array  # to sort by
+    id_at: Array  # where the id begins in each key
+
+
+class Disk:
+    """The database of one store. Holds the directory from the beginning until `close`."""
+
+    def __init__(self, path: str | os.PathLike[str], layout: str, budget: Budget) -> None:
+        self.series = SERIES[layout]
+        self.families: list[Family] = []
+        self.deepest = 0
+        self.has_ids = False
+        self._serial = 0
+        self._retired: list[Family] = []
+        self._directory = Directory(path, layout)
+        self._rocks = self._open(budget)
+        try:
+            self.state = self._read_state()
+        except Exception as error:
+            self.close()
+            if rocks.is_failure(error) or isinstance(error, (ValueError, KeyError, TypeError)):
+                raise self._directory.damaged(error) from error
+            raise
+
+    def _open(self, budget: Budget) -> rocks.Rocks:
+        directory = self._directory
+        made = directory.open()
+        try:
+            if not made:
+                rocks.Rocks(directory.unfinished(), budget).close()
+                directory.finish()
+            names = rocks.Rocks.families_at(directory.database)
+            return rocks.Rocks(directory.database, budget, names)
+        except Exception as error:
+            directory.close()
+            if rocks.is_failure(error):
+                raise directory.damaged(error) from error
+            raise
+
+    def _read_state(self) -> dict[str, Any]:
+        """Empty for a new store."""
+        names = set(rocks.Rocks.families_at(self._directory.database)) - {"default"}
+        text = self._rocks.get(_STATE)
+        state: dict[str, Any] = json.loads(text) if text else {}
+        for slot, record in enumerate(state.get("families", [])):
+            family = Family(*record, slot=slot)
+            if family.name not in names:
+                raise ValueError(f"column family {family.name} is missing")
+            names.remove(family.name)
+            family.rdict, family.handle = self._rocks.open_family(family.name)
+            self.families.append(family)
+        for name in names:
+            self._rocks.drop_family(name)
+        if state:
+            self._serial = state["serial"]
+            self.deepest = state["deepest"]
+            self.has_ids = state["has_ids"]
+        return state
+
+    def damaged(self, what: object) -> DirectoryError:
+        return self._directory.damaged(what)
+
+    def close(self) -> None:
+        for family in self.families:
+            family.handle = None
+            family.rdict = None
+        self._rocks.close()
+        self._directory.close()
+
+    # Reading.
+
+    def get_meta(self, key: bytes) -> bytes | None:
+        return self._rocks.get(_META + key)
+
+    def estimated_rows(self) -> int:
+        """Entries of ids are counted too, and what has been deleted may be."""
+        return sum(family.rdict.property_int_value("rocksdb.estimate-num-keys") or 0 for family in self.families)
+
+    def slices(self) -> Iterator[Rows]:
+        """All rows, a slice at a time."""
+        for family in self.families:
+            yield from rocks.read_slices(family.rdict, family.slot)
+
+    def pager(self) -> Pager:
+        return Pager(self.families, self.series)
+
+    # Writing.
+
+    def put_meta(self, batch: Any, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            batch.delete(_META + key)
+        else:
+            batch.put(_META + key, value)
+
+    def write(self, batch: Any, state: dict[str, Any]) -> None:
+        """Writes the batch together with the state: what the store knows of itself, and the families there are."""
+        record = {
+            **state,
+            "serial": self._serial,
+            "deepest": self.deepest,
+            "has_ids": self.has_ids,
+            "families": [family.record() for family in self.families],
+        }
+        batch.put(_STATE, json.dumps(record).encode())
+        self._rocks.write(batch)
+
+    def put_rows(self, batch: Any, memory: Memory, items: Array) -> None:
+        """Rows of the items, copies included, each in the family of its class. The items take note of it."""
+        if not len(items):
+            return
+        classes = np.empty(len(items), np.int64)
+        until = np.empty(len(items), np.int64)
+        disk_rows.classify(memory, items, SHORTEST, classes, until)
+        kinds = (memory.items["flags"][items] & records.IS_PUBLICATION).astype(np.int64)
+        self.deepest = max(self.deepest, int(memory.nodes["depth"][memory.items["node"][items]].max()))
+        choices = 2 * classes + kinds
+        slots = np.empty(len(items), np.int16)
+        for choice in np.unique(choices).tolist():
+            chosen = choices == choice
+            family = self._family_for(self.series[choice % 2], choice // 2, memory.scalars)
+            family.rows += int(chosen.sum())
+            family.until = max(family.until, int(until[chosen].max()))
+            slots[chosen] = family.slot
+        memory.items["family"][items] = slots
+        rows = encode(memory, items)
+        handles = self._handles()
+        put = batch.put
+        keys, values, slot_of = rows.keys, rows.values, slots.tolist()
+        for at in np.argsort(rows.leading).tolist():
+            put(keys[at], values[at], handles[slot_of[at]])
+        if self.has_ids:
+            for entry, (slot, sequence, of_id) in _id_entries(memory, items, rows).items():
+                put(entry, id_value(sequence, of_id), handles[slot])
+
+    def delete_rows(self, batch: Any, memory: Memory, items: Array) -> None:
+        """Rows of items that were withdrawn or replaced."""
+        if not len(items):
+            return
+        handles = self._handles()
+        rows = encode(memory, items)
+        # A family that has been dropped has taken its rows with it.
+        for key, slot in zip(rows.keys, memory.items["family"][items].tolist(), strict=True):
+            if slot in handles:
+                batch.delete(key, handles[slot])
+        if self.has_ids:
+            for entry, (slot, _, _) in _id_entries(memory, items, rows).items():
+                if slot in handles:
+                    batch.delete(entry, handles[slot])
+
+    def write_ids(self, memory: Memory, items: Array) -> None:
+        """Entries from ids to rows, for items whose rows are on disk. Written at once, in a batch without a state."""
+        rows = encode(memory, items)
+        by_slot = {family.slot: family for family in self.families}
+        batch = rocks.batch()
+        for entry, (slot, sequence, of_id) in _id_entries(memory, items, rows).items():
+            family = by_slot.get(slot)
+            if family is None:
+                continue
+            known = family.rdict.get(entry)
+            if known is not None:
+                # Rows of one id may come in several parts.
+                before, others = read_id_value(known)
+                if before > sequence:
+                    continue
+                if before == sequence:
+                    of_id = sorted({*of_id, *others})
+            batch.put(entry, id_value(sequence, of_id), family.handle)
+        self._rocks.write(batch)
+
+    def forget_ids(self, batch: Any) -> None:
+        self.has_ids = False
+        for family in self.families:
+            batch.delete_range(b"\x00", b"\x01", family.handle)
+
+    # Families.
+
+    def _handles(self) -> dict[int, Any]:
+        return {family.slot: family.handle for family in self.families}
+
+    def _family_for(self, series: str, life: int, scalars: Array) -> Family:
+        """The open family of a class."""
+        log_time = int(scalars[records.LOG_TIME])
+        for family in reversed(self.families):
+            if family.series == series and family.life == life:
+                if family.full(log_time):
+                    break
+                return family
+        self._serial += 1
+        name = f"{series}-{life:02d}-{self._serial:08d}"
+        family = Family(
+            name, series, life, log_time, records.EARLIEST, 0, self._free_slot(int(scalars[records.SWEEPS]))
+        )
+        family.rdict, family.handle = self._rocks.create_family(name)
+        self.families.append(family)
+        return family
+
+    def _free_slot(self, sweeps: int) -> int:
+        """A number that no item carries any more: a dropped family's items are gone after two full sweeps."""
+        self._retired = [family for family in self._retired if family.dropped_at_sweep + 2 > sweeps]
+        taken = {family.slot for family in self.families + self._retired}
+        return next(slot for slot in range(1 << 15) if slot not in taken)
+
+    def take_passed(self, log_time: int) -> list[Family]:
+        """The families whose rows nobody can need after log time; they are in the state no more."""
+        passed = [family for family in self.families if family.passed(log_time)]
+        if passed:
+            self.families = [family for family in self.families if not family.passed(log_time)]
+        return passed
+
+    def drop(self, families: list[Family], sweeps: int) -> None:
+        """Their files go."""
+        for family in families:
+            family.handle = None
+            family.rdict = None
+            family.dropped_at_sweep = sweeps
+            self._retired.append(family)
+            self._rocks.drop_family(family.name)
+
+
+def encode(memory: Memory, items: Array) -> Encoded:
+    key_ends = np.empty(len(items), np.int64)
+    value_ends = np.empty(len(items), np.int64)
+    disk_rows.measure(memory, items, key_ends, value_ends)
+    rows = Rows(
+        keys=np.empty(int(key_ends[-1]), np.uint8),
+        key_ends=key_ends,
+        values=np.empty(int(value_ends[-1]), np.uint8),
+        value_ends=value_ends,
+        family=np.empty(0, np.int16),
+    )
+    leading = np.empty(len(items), np.uint64)
+    id_at = np.empty(len(items), np.int64)
+    disk_rows.encode(memory, items, rows, leading, id_at)
+    return Encoded(_pieces(rows.keys, key_ends), _pieces(rows.values, value_ends), leading, id_at)
+
+
+def _pieces(data: Array, ends: Array) -> list[bytes]:
+    text = data.tobytes()
+    every = ends.tolist()
+    return [text[start:end] for start, end in zip([0, *every], every, strict=False)]
+
+
+def _id_entries(memory: Memory, items: Array, rows: Encoded) -> dict[bytes, tuple[int, int, list[bytes]]]:
+    """By entry: family, sequence and the rows' keys. Items that are copies of one another share an entry."""
+    entries: dict[bytes, tuple[int, int, list[bytes]]] = {}
+    slots = memory.items["family"][items].tolist()
+    sequences = memory.items["sequence"][items].tolist()
+    for key, id_at, slot, sequence in zip(rows.keys, rows.id_at.tolist(), slots, sequences, strict=True):
+        entry = id_key(key[id_at - 9] - 1, key[id_at:])
+        known = entries.get(entry)
+        if known is not None and known[1] == sequence:
+            known[2].append(key)
+        else:
+            entries[entry] = (slot, sequence, [key])
+    return entries

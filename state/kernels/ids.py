@@ -1,0 +1,105 @@
+"""From an id to its item: one open-addressing table for both kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from state.kernels.heap import id_span
+from state.kernels.lists import mix
+from state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Memory
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(data: Array, low: int, high: int) -> int:
+    """64-bit FNV-1a, mixed."""
+    value = np.uint64(0xCBF29CE484222325)
+    for at in range(low, high):
+        value = (value ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
+    return mix(value)
+
+
+@njit(cache=True, nogil=True)
+def hash_all(data: Array, low: Array, high: Array, out: Array) -> None:
+    for row in range(len(low)):
+        out[row] = hash_bytes(data, low[row], high[row])
+
+
+@njit(cache=True, nogil=True)
+def _home(identity: int, kind: int, mask: int) -> int:
+    return mix(np.uint64(identity) * np.uint64(2) + np.uint64(kind)) & mask
+
+
+@njit(cache=True, nogil=True)
+def find(memory: Memory, kind: int, identity: int, data: Array, low: int, high: int) -> int:
+    """The slot of an id, or the empty one where it would stand."""
+    table = memory.item_map
+    mask = len(table) - 1
+    integers = memory.scalars[INTEGER_IDS] == 1
+    slot = _home(identity, kind, mask)
+    while True:
+        item = table[slot]
+        if item == NONE:
+            return slot
+        held = memory.items[item]
+        if held.id == identity and (held.flags & IS_PUBLICATION) == kind:
+            if integers:
+                return slot
+            own_low, own_high = id_span(memory, held.blob)
+            if own_high - own_low == high - low:
+                same = True
+                for at in range(high - low):
+                    if memory.heap[own_low + at] != data[low + at]:
+                        same = False
+                        break
+                if same:
+                    return slot
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def slot_of(memory: Memory, item: int) -> int:
+    """The slot of an item's id, which may hold a later item of the same id."""
+    held = memory.items[item]
+    low, high = id_span(memory, held.blob)
+    return find(memory, held.flags & IS_PUBLICATION, held.id, memory.heap, low, high)
+
+
+@njit(cache=True, nogil=True)
+def put(memory: Memory, slot: int, item: int) -> None:
+    if memory.item_map[slot] == NONE:
+        memory.scalars[MAPPED] += 1
+    memory.item_map[slot] = item
+
+
+@njit(cache=True, nogil=True)
+def drop(memory: Memory, slot: int) -> None:
+    """Empties a slot and closes the gap."""
+    table = memory.item_map
+    mask = len(table) - 1
+    gap = slot
+    at = slot
+    while True:
+        at = (at + 1) & mask
+        other = table[at]
+        if other == NONE:
+            break
+        home = _home(memory.items[other].id, memory.items[other].flags & IS_PUBLICATION, mask)
+        if (at - home) & mask >= (at - gap) & mask:
+            table[gap] = other
+            gap = at
+    table[gap] = NONE
+    memory.scalars[MAPPED] -= 1
+
+
+@njit(cache=True, nogil=True)
+def rebuild_item_map(memory: Memory, table: Array) -> None:
+    """Fills a larger table."""
+    mask = len(table) - 1
+    for slot in range(len(memory.item_map)):
+        item = memory.item_map[slot]
+        if item != NONE:
+            at = _home(memory.items[item].id, memory.items[item].flags & IS_PUBLICATION, mask)
+            while table[at] != NONE:
+                at = (at + 1) & mask
+            table[at] = item

@@ -1,0 +1,167 @@
+"""Looking up: which items does an operation find, over the topics around its own.
+
+Every list is read from its latest item on, and left at the first one that is too early to matter.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from state.kernels.heap import subscriber_span
+from state.kernels.lists import search
+from state.kernels.records import (
+    DEAD,
+    EARLIER_LIMIT,
+    LATEST,
+    LEVELS,
+    NONE,
+    PUBLICATION,
+    RECORDS_READ,
+    SUBSCRIPTION,
+    SUBTREE,
+    VALID,
+    Array,
+    Found,
+    Memory,
+)
+
+# What is looked for.
+PAST = 0  # publications, for a subscription
+SUBSCRIBERS = 1  # subscriptions at or above, for a publication
+SUBSCRIBERS_BELOW = 2  # subscriptions below, for a publication: those that want overlap
+OVERLAPPING = 3  # subscriptions, for a self-joining subscription
+EARLIER = 4  # publications, for a self-joining publication
+
+FULL = -1
+"""Returned when the pairs do not fit; the row is looked up again from its start in larger arrays."""
+
+
+class Probe(NamedTuple):
+    """The operation that looks. Times as in its row."""
+
+    row: int
+    starts: int  # of a subscription; published_at of a publication
+    ends: int  # of a subscription; expires_at of a publication
+    valid: bool
+    log_time: int
+    horizon: int
+    ended_before: int
+    own_sequence: int  # of the item that has this operation's id now: no partner for itself
+    subscriber: Array
+    subscriber_low: int
+    subscriber_high: int
+
+
+@njit(cache=True, nogil=True)
+def _same_subscriber(memory: Memory, probe: Probe, item: int) -> bool:
+    length = probe.subscriber_high - probe.subscriber_low
+    if length == 0:
+        return True
+    low, high = subscriber_span(memory, memory.items[item].blob)
+    if high - low != length:
+        return False
+    for at in range(length):
+        if memory.heap[low + at] != probe.subscriber[probe.subscriber_low + at]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _bounds(mode: int, probe: Probe) -> tuple[int, int]:
+    """The list's times that matter: `[low, high)`."""
+    if mode == PAST:
+        return (probe.horizon if probe.valid else max(probe.starts, probe.horizon)), probe.ends
+    if mode == EARLIER:
+        return probe.horizon, LATEST
+    after = probe.starts + 1 if probe.starts < LATEST else LATEST
+    return max(after, probe.ended_before), LATEST
+
+
+@njit(cache=True, nogil=True)
+def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
+    held = memory.items[item]
+    if held.flags & DEAD:
+        return False
+    if mode == PAST or mode == EARLIER:
+        if held.other <= probe.log_time or held.arrived < probe.horizon:
+            return False
+        if mode == PAST and probe.valid:
+            return bool(max(held.time, probe.starts) < min(held.other, probe.ends))
+        return True
+    if mode == OVERLAPPING:
+        return bool(
+            held.sequence != probe.own_sequence
+            and max(held.other, probe.starts) < min(held.time, probe.ends)
+            and _same_subscriber(memory, probe, item)
+        )
+    if mode == SUBSCRIBERS_BELOW and held.flags & SUBTREE:
+        return False
+    if held.flags & VALID:
+        return bool(max(held.other, probe.starts) < min(held.time, probe.ends))
+    return bool(held.other <= probe.starts)
+
+
+@njit(cache=True, nogil=True)
+def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
+    """Adds what the node's list has to offer. Returns the new count, or FULL."""
+    kind = PUBLICATION if mode == PAST or mode == EARLIER else SUBSCRIPTION
+    place = 2 * node + kind
+    item = memory.lists[place].head
+    if item == NONE:
+        return count
+    low, high = _bounds(mode, probe)
+    if high < LATEST and memory.items[item].time >= high:
+        # A window that lies back: pass over what is later.
+        item = search(memory, place, high - 1, LATEST, np.empty(LEVELS + 1, np.int64))
+    limit = memory.scalars[EARLIER_LIMIT] if mode == EARLIER else LATEST
+    first = count
+    read = 0
+    while item != NONE:
+        read += 1
+        if memory.items[item].time < low or count - first >= limit:
+            break
+        if _meets(memory, mode, probe, item):
+            if count == len(found.row):
+                memory.scalars[RECORDS_READ] += read
+                return FULL
+            found.row[count] = probe.row
+            found.item[count] = item
+            count += 1
+        item = memory.items[item].next
+    memory.scalars[RECORDS_READ] += read
+    return count
+
+
+@njit(cache=True, nogil=True)
+def scan_above(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
+    """The node and its ancestors."""
+    while node != NONE and count != FULL:
+        count = scan(memory, mode, node, probe, found, count)
+        node = memory.nodes[node].parent
+    return count
+
+
+@njit(cache=True, nogil=True)
+def scan_below(memory: Memory, mode: int, top: int, probe: Probe, found: Found, count: int) -> int:
+    """The descendants of the node, without itself."""
+    nodes = memory.nodes
+    kind = PUBLICATION if mode == PAST or mode == EARLIER else SUBSCRIPTION
+    node = nodes[top].child
+    if node == NONE or memory.lists[2 * top + kind].below == 0:
+        return count
+    while True:
+        if memory.lists[2 * node + kind].below > 0:
+            count = scan(memory, mode, node, probe, found, count)
+            if count == FULL:
+                return FULL
+            if nodes[node].child != NONE:
+                node = nodes[node].child
+                continue
+        while nodes[node].sibling == NONE:
+            node = nodes[node].parent
+            if node == top:
+                return count
+        node = nodes[node].sibling

@@ -1,0 +1,280 @@
+"""From an Arrow table of operations to columns that kernels read. Everything is checked here, before anything is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state import keys
+from state.errors import OperationError
+from state.kernels import heap, ids, records, topics
+from state.kernels.records import Array, Operations
+
+LONGEST_ID: Final = 512
+"""Bytes of an id: the limit of the records' keys in Kafka."""
+FARTHEST: Final = 1 << 62
+"""Microseconds on either side of 1970: 146,000 years, and sums of two times cannot overflow."""
+
+_KINDS: Final = pa.array(["subscription", "publication", "withdrawal", "question"])
+_SCOPES: Final = pa.array(["overlap", "subtree"])
+_REQUIRED: Final = ("kind", "id", "time")
+COLUMNS: Final = frozenset(
+    {
+        "kind", "id", "topic", "time", "starts_at", "ends_at", "expires_at",
+        "arrived_at", "horizon", "scope", "valid", "subscriber_id", "self_join", "payload",
+    }
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Text:
+    """A text column: bytes of row r are `data[low[r]:high[r]]`."""
+
+    low: Array
+    high: Array
+    data: Array
+
+
+@dataclass(slots=True)
+class Parsed:
+    columns: Operations
+    integer_ids: bool
+    items: int
+    nodes: int
+    heap_units: int
+
+    def __len__(self) -> int:
+        return len(self.columns.kind)
+
+
+def _column(table: Any, name: str) -> Any:
+    """One contiguous array, or None when the table has no such column."""
+    if name not in table.schema.names:
+        return None
+    column = table.column(name)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column
+
+
+def _writable(buffer: Any, dtype: Any, low: int, high: int) -> Array:
+    """A copy of a part of an Arrow buffer: kernels have one signature, for writable arrays."""
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype, count=high - low, offset=low * size).copy()
+
+
+def text_column(column: Any, rows: int) -> Text:
+    """Nulls and a missing column are empty texts."""
+    if column is None or rows == 0 or pa.types.is_null(column.type):
+        zeros = np.zeros(rows, np.int64)
+        return Text(zeros, zeros, np.empty(0, np.uint8))
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        column = column.cast(pa.large_binary())
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    if not wide and not pa.types.is_string(column.type) and not pa.types.is_binary(column.type):
+        raise TypeError(str(column.type))
+    if column.null_count:
+        column = column.fill_null(
+            b"" if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else ""
+        )
+    buffers = column.buffers()
+    width = np.int64 if wide else np.int32
+    offsets = _writable(buffers[1], width, column.offset, column.offset + rows + 1).astype(np.int64)
+    first = int(offsets[0])
+    data = np.empty(0, np.uint8) if buffers[2] is None else _writable(buffers[2], np.uint8, first, int(offsets[-1]))
+    offsets -= first
+    return Text(offsets[:-1].copy(), offsets[1:].copy(), data)
+
+
+def _text(table: Any, name: str, rows: int) -> Text:
+    try:
+        return text_column(_column(table, name), rows)
+    except TypeError as error:
+        raise OperationError(f"column {name!r} has type {error}; use string or binary") from None
+
+
+def _times(table: Any, name: str, rows: int, missing: int) -> Array:
+    """Nulls and a missing column become `missing`."""
+    column = _column(table, name)
+    if column is None or pa.types.is_null(column.type):
+        return np.full(rows, missing, np.int64)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    if not pa.types.is_integer(column.type):
+        raise OperationError(f"column {name!r} has type {column.type}; use int64 microseconds since 1970, UTC")
+    known = column.drop_null() if column.null_count else column
+    if len(known):
+        bounds = known.to_numpy(zero_copy_only=False)
+        if bounds.max() > FARTHEST or bounds.min() < -FARTHEST:
+            raise OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")
+    if column.null_count:
+        column = column.fill_null(missing) if column.type == pa.int64() else column.cast(pa.int64()).fill_null(missing)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=True)
+
+
+def _codes(table: Any, name: str, values: Any, rows: int, default: int | None) -> Array:
+    column = _column(table, name)
+    if column is None:
+        return np.full(rows, default, np.uint8)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise OperationError(f"column {name!r} has type {column.type}; use string")
+    codes = pc.index_in(column, value_set=values.cast(column.type))
+    if codes.null_count:
+        unknown = codes.is_null().to_numpy(zero_copy_only=False)
+        if default is not None:
+            unknown &= ~column.is_null().to_numpy(zero_copy_only=False)
+        if unknown.any():
+            row = int(np.flatnonzero(unknown)[0])
+            choices = ", ".join(values.to_pylist())
+            raise OperationError(f"row {row}: {name} is {column[row].as_py()!r}; it must be one of {choices}")
+        codes = codes.fill_null(default)
+    return codes.to_numpy(zero_copy_only=False).astype(np.uint8)
+
+
+def _flag(table: Any, name: str, rows: int) -> Array:
+    column = _column(table, name)
+    if column is None or pa.types.is_null(column.type):
+        return np.zeros(rows, np.bool_)
+    if not pa.types.is_boolean(column.type):
+        raise OperationError(f"column {name!r} has type {column.type}; use bool")
+    return column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _topics(table: Any, rows: int) -> tuple[Array, Array, Array]:
+    """Topics of each row, components of each topic."""
+    column = _column(table, "topic")
+    if column is not None and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        # Several topics for one id. Twice the same is once.
+        lists = [sorted(set(topics_of)) if topics_of else [""] for topics_of in column.to_pylist()]
+        starts = np.zeros(rows + 1, np.int64)
+        np.cumsum([len(topics_of) for topics_of in lists], out=starts[1:])
+        text = text_column(
+            pa.array([topic for topics_of in lists for topic in topics_of], pa.string()), int(starts[-1])
+        )
+    else:
+        starts = np.arange(rows + 1, dtype=np.int64)
+        try:
+            text = text_column(column, rows)
+        except TypeError as error:
+            raise OperationError(f"column 'topic' has type {error}; use string, or a list of strings") from None
+    paths = np.zeros(len(text.low) + 1, np.int64)
+    components = np.zeros(len(text.data) // 2 + len(text.low) + 1, np.uint64)
+    wrong, topic = topics.parse_paths(
+        text.data, text.low, text.high, keys.DEEPEST, np.uint64(keys.LARGEST), paths, components
+    )
+    if wrong:
+        row = int(np.searchsorted(starts, topic, side="right")) - 1
+        name = text.data[text.low[topic] : text.high[topic]].tobytes().decode(errors="replace")
+        try:
+            keys.parse_topic(name)
+        except OperationError as error:
+            raise OperationError(f"row {row}: {error}") from None
+        raise AssertionError(f"two readers of topics disagree on {name!r}")
+    return starts, paths, components
+
+
+def _ids(table: Any, rows: int) -> tuple[bool, Array, Text]:
+    column = _column(table, "id")
+    if column.null_count:
+        raise OperationError("column 'id' has nulls; every operation needs an id")
+    if pa.types.is_integer(column.type):
+        identity = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64, copy=True)
+        nowhere = np.full(rows, -1, np.int64)
+        return True, identity, Text(nowhere, nowhere, np.empty(0, np.uint8))
+    try:
+        text = text_column(column, rows)
+    except TypeError as error:
+        raise OperationError(f"column 'id' has type {error}; use int64 or string") from None
+    if rows:
+        lengths = text.high - text.low
+        wrong = (lengths < 1) | (lengths > LONGEST_ID)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise OperationError(f"row {row}: the id has {lengths[row]} bytes; 1 to {LONGEST_ID} are possible")
+    identity = np.empty(rows, np.int64)
+    ids.hash_all(text.data, text.low, text.high, identity)
+    return False, identity, text
+
+
+def parse(table: Any) -> Parsed:
+    """Reads a table or record batch, or raises OperationError and leaves everything as it is."""
+    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+        raise OperationError(f"operations must be a pyarrow Table or RecordBatch, not {type(table).__name__}")
+    names = table.schema.names
+    for name in _REQUIRED:
+        if name not in names:
+            raise OperationError(f"column {name!r} is missing; there are {', '.join(names) or 'none'}")
+    for name in names:
+        if name not in COLUMNS:
+            raise OperationError(f"unknown column {name!r}; known are {', '.join(sorted(COLUMNS))}")
+    rows = table.num_rows
+    kind = _codes(table, "kind", _KINDS, rows, None)
+    published = kind == records.PUBLICATION
+    integer_ids, identity, id_text = _ids(table, rows)
+
+    time = _times(table, "time", rows, records.EARLIEST)
+    timeless = (time == records.EARLIEST) & (kind != records.WITHDRAWAL)
+    if timeless.any():
+        raise OperationError(
+            f"row {int(np.flatnonzero(timeless)[0])}: time is null; only a withdrawal may leave it out"
+        )
+    arrived = _times(table, "arrived_at", rows, records.EARLIEST)
+    arrived = np.where(arrived == records.EARLIEST, time, arrived)
+    starts = _times(table, "starts_at", rows, records.EARLIEST)
+    ends = _times(table, "ends_at", rows, records.LATEST)
+    expires = _times(table, "expires_at", rows, records.LATEST)
+
+    flags = np.zeros(rows, np.uint8)
+    flags[_codes(table, "scope", _SCOPES, rows, 0) == 1] |= records.SUBTREE
+    flags[_flag(table, "valid", rows)] |= records.VALID
+    flags[published] = 0
+    flags[_flag(table, "self_join", rows)] |= records.SELF_JOIN
+
+    subscriber = _text(table, "subscriber_id", rows)
+    if rows and (subscriber.high - subscriber.low).max() > LONGEST_ID:
+        row = int(np.argmax(subscriber.high - subscriber.low))
+        raise OperationError(f"row {row}: subscriber_id has more than {LONGEST_ID} bytes")
+    payload = _text(table, "payload", rows)
+    row_topics, paths, components = _topics(table, rows)
+    lengths = np.maximum(id_text.high - id_text.low, 0)
+    lengths = lengths + (subscriber.high - subscriber.low) + (payload.high - payload.low)
+    return Parsed(
+        Operations(
+            kind=kind,
+            flags=flags,
+            time=np.where(published, time, ends),
+            other=np.where(published, expires, starts),
+            arrived=arrived,
+            horizon=_times(table, "horizon", rows, records.EARLIEST),
+            id=identity,
+            id_low=id_text.low,
+            id_high=id_text.high,
+            id_bytes=id_text.data,
+            subscriber_low=subscriber.low,
+            subscriber_high=subscriber.high,
+            subscriber_bytes=subscriber.data,
+            payload_low=payload.low,
+            payload_high=payload.high,
+            payload_bytes=payload.data,
+            topics=row_topics,
+            paths=paths,
+            components=components,
+        ),
+        integer_ids,
+        items=int(row_topics[-1]),
+        nodes=int(paths[-1]),
+        # A block is at most an eighth larger than what it holds; and a header, rounded up.
+        heap_units=int(lengths.sum() * 9 // (8 * heap.UNIT)) + 3 * rows,
+    )

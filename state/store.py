@@ -1,0 +1,488 @@
+"""A store: subscriptions and publications of one rendezvous partition, durable in RocksDB."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from state import found, operations, rocks
+from state.budget import Budget
+from state.disk import Disk
+from state.errors import OperationError, StoreError
+from state.kernels import change, chunk, disk_rows, records
+from state.kernels.records import Array, Found, Rows
+from state.keys import PUBLICATION, SUBSCRIPTION, encode_id
+from state.memory import Index
+from state.stage import Stage, journal_with_room
+
+FIND: Final = {
+    "both": chunk.FIND_PAST | chunk.FIND_SUBSCRIBERS,
+    "past": chunk.FIND_PAST,
+    "none": 0,
+}
+_KINDS: Final = {SUBSCRIPTION: records.SUBSCRIPTION, PUBLICATION: records.PUBLICATION}
+_SWEEP_STEPS: Final = 4
+"""Items looked at for each one written: a round ends before a quarter of the index has been written anew."""
+_RELOAD_EVERY: Final = 256
+"""Commits between two looks whether a store that answers from disk would fit in memory again."""
+_LEAST_ITEM: Final = 128
+"""Bytes of an item in the index, at least: what cannot fit even so need not be tried."""
+_USUAL_ITEM: Final = 512
+"""Bytes of an item, generously: what fits even so will not spill again at once."""
+_SCAN_COLUMNS: Final = (
+    "topic", "time", "starts_at", "ends_at", "expires_at", "arrived_at", "scope", "subscriber_id", "payload",
+)  # fmt: skip
+
+
+class Pair(NamedTuple):
+    """What a single operation found."""
+
+    kind: str
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counters since the store was opened, and how it stands."""
+
+    records_read: int
+    """Items looked at in memory and rows read from disk, for answers."""
+    duplicates: int
+    """Publications dropped because their id was still kept."""
+    items: int
+    """In the index, what time has removed but nobody has swept yet included."""
+    in_memory: bool
+    """False: the budget does not hold the index, answers come from RocksDB."""
+    index_bytes: int
+    families: int
+
+
+class Store:
+    """One rendezvous partition's memory. One thread at a time; one process at a time. Made by `open_store`.
+
+    `apply` stages: later rows see it, the disk does not. `commit` writes all that is staged and the offset in one batch: after
+    a crash the store is as it was after some commit. `rollback` forgets what is staged. A look-up costs what it finds.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        layout: str,
+        budget: Budget,
+        hot_window: int | None,
+        lateness: int,
+        earlier_limit: int | None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.layout = layout
+        self._budget = budget
+        self._index = Index()
+        scalars = self._index.scalars
+        scalars[records.HOT_WINDOW] = -1 if hot_window is None else hot_window
+        scalars[records.LATENESS] = lateness
+        scalars[records.EARLIER_LIMIT] = records.LATEST if earlier_limit is None else earlier_limit
+        scalars[records.INTEGER_IDS] = -1
+        self._journal: Array = np.empty(4096, np.int64)
+        self._stage: Stage | None = None
+        self._repeats: Array = np.empty(0, np.int64)
+        self._found = Found(np.empty(4096, np.int64), np.empty(4096, np.int32))
+        self._offset: int | None = None
+        self._in_memory = True
+        self._commits = 0
+        self._rows_read = 0
+        self._closed = False
+        self._disk = Disk(path, layout, budget)
+        budget.register(self._index)
+        try:
+            self._resume(self._disk.state)
+            self._load()
+        except Exception as error:
+            self.close()
+            if rocks.is_failure(error):
+                raise self._disk.damaged(error) from error
+            raise
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        if not state:
+            return
+        scalars = self._index.scalars
+        self._offset = state["offset"]
+        scalars[records.LOG_TIME] = state["log_time"]
+        scalars[records.SEQUENCE] = state["sequence"]
+        scalars[records.ENDED_BEFORE] = state["ended_before"]
+        scalars[records.COMPLETE_FROM] = state["complete_from"]
+        scalars[records.INTEGER_IDS] = state["integer_ids"]
+        # Longer windows than the rows were written for: their families stay for the difference.
+        longer = max(0, int(scalars[records.LATENESS]) - state["lateness"])
+        if state["hot_window"] >= 0:
+            if scalars[records.HOT_WINDOW] < 0:
+                longer = records.LATEST
+            longer = max(longer, int(scalars[records.HOT_WINDOW]) - state["hot_window"])
+        for family in self._disk.families:
+            family.until = min(records.LATEST, family.until + longer)
+
+    def _state(self) -> dict[str, Any]:
+        scalars = self._index.scalars
+        log_time = int(scalars[records.LOG_TIME])
+        return {
+            "offset": self._offset,
+            "log_time": log_time,
+            "sequence": int(scalars[records.SEQUENCE]),
+            "ended_before": max(int(scalars[records.ENDED_BEFORE]), _back(log_time, int(scalars[records.LATENESS]))),
+            "complete_from": self._complete_from(),
+            "integer_ids": int(scalars[records.INTEGER_IDS]),
+            "lateness": int(scalars[records.LATENESS]),
+            "hot_window": int(scalars[records.HOT_WINDOW]),
+        }
+
+    def _complete_from(self) -> int:
+        scalars = self._index.scalars
+        time = int(scalars[records.COMPLETE_FROM])
+        if scalars[records.HOT_WINDOW] < 0:
+            return time
+        return max(time, _back(int(scalars[records.LOG_TIME]), int(scalars[records.HOT_WINDOW])))
+
+    def close(self) -> None:
+        """Gives up what is staged, and the directory. Closing again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._disk.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What can be asked at any time.
+
+    @property
+    def offset(self) -> int | None:
+        """What the last commit said; None before the first."""
+        return self._offset
+
+    @property
+    def log_time(self) -> int | None:
+        """The highest arrival seen, staged ones too."""
+        time = int(self._index.scalars[records.LOG_TIME])
+        return None if time == records.EARLIEST else time
+
+    @property
+    def complete_from(self) -> int | None:
+        """Publications held before this may be gone: a subscription's horizon is never earlier."""
+        time = self._complete_from()
+        return None if time == records.EARLIEST else time
+
+    @property
+    def repeats(self) -> Array:
+        """Rows of the last `apply` that were dropped: publications whose id is still kept."""
+        return self._repeats
+
+    @property
+    def stats(self) -> Stats:
+        scalars = self._index.scalars
+        return Stats(
+            records_read=int(scalars[records.RECORDS_READ]) + self._rows_read,
+            duplicates=int(scalars[records.DUPLICATES]),
+            items=len(self._index),
+            in_memory=self._in_memory,
+            index_bytes=self._index.size,
+            families=len(self._disk.families),
+        )
+
+    # Staging.
+
+    def _begin(self) -> Stage:
+        if self._closed:
+            raise StoreError(f"{self.path} has been closed; open it again with open_store")
+        if self._stage is None:
+            self._stage = Stage.begin(self._index.scalars)
+        return self._stage
+
+    def apply(self, table: Any, *, find: str = "both", columns: Sequence[str] = ()) -> Any:
+        """Applies operations in order: each row looks up what came before it, then is stored, until the commit.
+
+        Returns an Arrow table of pairs, by row: `operation`, `found_kind`, `found_id`, and the `columns` asked for, of the item
+        found (see `state.found.COLUMNS`). `find`: `both`; `past`, if publications need not look for subscriptions; `none`.
+        A table that cannot be taken raises OperationError, and nothing of it is applied.
+        """
+        if find not in FIND:
+            raise OperationError(f"find is {find!r}; it must be one of {', '.join(FIND)}")
+        for name in columns:
+            if name not in found.COLUMNS:
+                raise OperationError(f"unknown column {name!r}; known are {', '.join(found.COLUMNS)}")
+        parsed = operations.parse(table)
+        rows, items = self._apply(parsed, FIND[find])
+        return found.table(self._index.memory, rows, items, tuple(columns))
+
+    def _apply(self, parsed: operations.Parsed, find: int) -> tuple[Array, Array]:
+        self._begin()
+        self._check_ids(parsed)
+        index = self._index
+        if not self._in_memory:
+            self._page_in(parsed, find)
+        index.reserve(parsed.items, parsed.nodes, parsed.heap_units)
+        rows = len(parsed)
+        self._journal = journal_with_room(self._journal, int(index.scalars[records.JOURNAL]), rows)
+        repeats = np.zeros(rows, np.bool_)
+        row = count = 0
+        while True:
+            row, count = chunk.apply_rows(
+                index.memory, parsed.columns, row, find, self._found, count, self._journal, repeats
+            )
+            if row == rows:
+                break
+            larger = 2 * len(self._found.row)
+            self._found = Found(np.resize(self._found.row, larger), np.resize(self._found.item, larger))
+        self._repeats = np.flatnonzero(repeats)
+        return self._found.row[:count].copy(), self._found.item[:count].copy()
+
+    def _check_ids(self, parsed: operations.Parsed) -> None:
+        if not len(parsed):
+            return
+        scalars = self._index.scalars
+        if scalars[records.INTEGER_IDS] == -1:
+            scalars[records.INTEGER_IDS] = int(parsed.integer_ids)
+        elif scalars[records.INTEGER_IDS] != int(parsed.integer_ids):
+            held, given = ("string", "int64") if parsed.integer_ids else ("int64", "string")
+            raise OperationError(f"{self.path} holds {held} ids, these are {given}; ids of a store are of one type")
+
+    def _page_in(self, parsed: operations.Parsed, find: int) -> None:
+        pager = self._disk.pager()
+        columns = parsed.columns
+        identities = _id_bytes(parsed)
+        published = columns.kind == records.PUBLICATION
+        pager.by_ids(records.SUBSCRIPTION, [identities[row] for row in np.flatnonzero(~published).tolist()])
+        pager.by_ids(records.PUBLICATION, [identities[row] for row in np.flatnonzero(published).tolist()])
+        wants = (bool(find & chunk.FIND_PAST), bool(find & chunk.FIND_SUBSCRIBERS))
+        pager.by_ranges(self._index.scalars, columns, wants, self._disk.deepest)
+        self._rows_read += pager.rows_read
+        _take_rows(self._index, pager.rows())
+
+    def tick(self, log_time: int) -> None:
+        """Time goes on without an operation. Staged."""
+        self._begin()
+        scalars = self._index.scalars
+        scalars[records.LOG_TIME] = max(int(scalars[records.LOG_TIME]), log_time)
+
+    def put_meta(self, key: bytes, value: bytes | None) -> None:
+        """A value of the caller's own, written by the same commit as the rows; None removes it. Staged."""
+        self._begin().meta[bytes(key)] = value
+
+    def get_meta(self, key: bytes) -> bytes | None:
+        """Staged values included."""
+        if self._stage is not None and key in self._stage.meta:
+            return self._stage.meta[key]
+        return self._disk.get_meta(key)
+
+    def rollback(self) -> None:
+        """Forgets everything since the last commit."""
+        if self._stage is None:
+            return
+        if self._in_memory:
+            change.undo(self._index.memory, self._journal)
+        else:
+            self._index.clear()
+        self._stage.restore(self._index.scalars)
+        self._stage = None
+
+    def commit(self, offset: int) -> None:
+        """Writes all that is staged, and the offset, in one batch."""
+        stage = self._begin()
+        disk, index = self._disk, self._index
+        previous = self._offset
+        self._offset = int(offset)
+        try:
+            batch = rocks.batch()
+            written = self._write_rows(batch)
+            for key, value in stage.meta.items():
+                disk.put_meta(batch, key, value)
+            passed = disk.take_passed(int(index.scalars[records.LOG_TIME]))
+            disk.write(batch, self._state())
+        except Exception as error:
+            self._offset = previous
+            if rocks.is_failure(error):
+                raise StoreError(
+                    f"{self.path}: offset {offset} was not committed ({error}); nothing was written"
+                ) from error
+            raise
+        self._stage = None
+        disk.drop(passed, int(index.scalars[records.SWEEPS]))
+        if self._in_memory:
+            change.settle(index.memory, self._journal)
+            change.sweep(index.memory, _SWEEP_STEPS * (written + 16))
+            if self._budget.left < 0:
+                self._spill()
+        else:
+            index.clear()
+            self._commits += 1
+            if self._commits % _RELOAD_EVERY == 0 and disk.estimated_rows() // 2 * _USUAL_ITEM < self._budget.left:
+                self._load()
+
+    def _write_rows(self, batch: Any) -> int:
+        index = self._index
+        puts = np.empty(len(index), np.int64)
+        deletes = np.empty(len(index), np.int64)
+        entries = int(index.scalars[records.JOURNAL])
+        put, deleted = disk_rows.staged_items(index.memory, self._journal, entries, puts, deletes)
+        self._disk.delete_rows(batch, index.memory, deletes[:deleted])
+        self._disk.put_rows(batch, index.memory, puts[:put])
+        return int(put + deleted)
+
+    # One at a time.
+
+    def subscribe(self, identity: int | str, topic: str | list[str] = "", *, time: int, **fields: Any) -> list[Pair]:
+        """Stages one subscription; further fields as in an operations table. Returns what it found."""
+        return self._one("subscription", identity, topic=topic, time=time, **fields)
+
+    def publish(self, identity: int | str, topic: str | list[str] = "", *, time: int, **fields: Any) -> list[Pair]:
+        """Stages one publication; further fields as in an operations table. Returns what it found."""
+        return self._one("publication", identity, topic=topic, time=time, **fields)
+
+    def remove(self, identity: int | str, *, time: int | None = None) -> bool:
+        """Stages the withdrawal of a subscription. False if there is none."""
+        known = self.get(identity) is not None
+        self._one("withdrawal", identity, time=time)
+        return known
+
+    def _one(self, kind: str, identity: int | str, **fields: Any) -> list[Pair]:
+        columns = {"kind": pa.array([kind]), "id": pa.array([identity])}
+        for name, value in fields.items():
+            columns[name] = pa.array([value])
+        pairs = self.apply(pa.table(columns))
+        return [
+            Pair(*pair) for pair in zip(pairs["found_kind"].to_pylist(), pairs["found_id"].to_pylist(), strict=True)
+        ]
+
+    def get(self, identity: int | str, kind: str = SUBSCRIPTION) -> dict[str, Any] | None:
+        """The current row of an id, staged changes included; None if there is none, or its time has passed."""
+        index = self._index
+        if not self._in_memory:
+            pager = self._disk.pager()
+            pager.by_ids(_KINDS[kind], [encode_id(identity)])
+            _take_rows(index, pager.rows())
+        if index.scalars[records.INTEGER_IDS] != int(isinstance(identity, int)):
+            return None
+        text = np.frombuffer(bytearray(encode_id(identity)), np.uint8)
+        item = disk_rows.item_of(index.memory, _KINDS[kind], identity if isinstance(identity, int) else 0, text)
+        if item == records.NONE:
+            return None
+        batch = found.batch(index.memory, np.array([item], np.int64), found.COLUMNS)
+        row: dict[str, Any] = batch.to_pylist()[0]
+        return row
+
+    def scan(self, kind: str, columns: Sequence[str] = _SCAN_COLUMNS) -> Iterator[Any]:
+        """All that is there of a kind, staged changes included, as Arrow record batches: `kind`, `id` and the columns.
+
+        Do not apply, commit or roll back before the iterator has ended.
+        """
+        number = _KINDS.get(kind)
+        if number is None:
+            raise OperationError(f"kind is {kind!r}; it must be one of {', '.join(_KINDS)}")
+        if not self._in_memory:
+            several = self._part()
+            for rows in self._disk.slices():
+                part = self._part()
+                _take_rows(part, rows, disk_rows.SINGLE)
+                yield from _batches(part, number, columns, changed=self._index)
+                _take_rows(several, rows, disk_rows.MANY)
+            yield from _batches(several, number, columns, changed=self._index)
+        needed = records.USED if self._in_memory else records.USED | records.STAGED
+        yield from _batches(self._index, number, columns, needed=needed)
+
+    # Between memory and disk.
+
+    def _part(self) -> Index:
+        """A small index with this store's clock and options."""
+        part = Index()
+        part.adopt(self._index)
+        return part
+
+    def _load(self) -> None:
+        """Takes all rows into memory, if the budget holds them; else sees that ids can be found on disk."""
+        fits = self._disk.estimated_rows() * _LEAST_ITEM <= self._budget.left
+        if fits:
+            for rows in self._disk.slices():
+                _take_rows(self._index, rows)
+                if self._budget.left < 0:
+                    fits = False
+                    break
+        self._in_memory = fits
+        if not fits:
+            self._index.clear()
+            if not self._disk.has_ids:
+                for rows in self._disk.slices():
+                    part = self._part()
+                    _take_rows(part, rows)
+                    self._write_ids(part)
+                self._ids_are(True)
+        elif self._disk.has_ids:
+            self._ids_are(False)
+
+    def _spill(self) -> None:
+        """The budget does not hold the index any more: from now on answers come from RocksDB."""
+        self._write_ids(self._index)
+        self._ids_are(True)
+        self._index.clear()
+        self._in_memory = False
+
+    def _write_ids(self, index: Index) -> None:
+        for kind in _KINDS.values():
+            for items in _living(index, kind):
+                self._disk.write_ids(index.memory, found.with_copies(index.memory, items))
+
+    def _ids_are(self, there: bool) -> None:
+        batch = rocks.batch()
+        if there:
+            self._disk.has_ids = True
+        else:
+            self._disk.forget_ids(batch)
+        self._disk.write(batch, self._state())
+
+
+def _back(time: int, span: int) -> int:
+    return max(records.EARLIEST, time - span)
+
+
+def _take_rows(index: Index, rows: Rows, which: int = disk_rows.ALL) -> None:
+    count = len(rows.key_ends)
+    units, nodes = disk_rows.room_for(rows, 0, count)
+    index.reserve(count, nodes, units)
+    disk_rows.load(index.memory, rows, 0, count, which)
+
+
+def _living(index: Index, kind: int, needed: int = records.USED) -> Iterator[Array]:
+    start = 0
+    while start < index.scalars[records.ITEM_TOP]:
+        items = np.empty(rocks.SLICE, np.int64)
+        count, start = disk_rows.living(index.memory, kind, start, needed, items)
+        if count:
+            yield items[:count]
+
+
+def _batches(
+    index: Index, kind: int, columns: Sequence[str], *, needed: int = records.USED, changed: Index | None = None
+) -> Iterator[Any]:
+    for items in _living(index, kind, needed):
+        if changed is not None:
+            items = items[: disk_rows.unchanged_in(index.memory, changed.memory, items)]
+        if len(items):
+            yield found.batch(index.memory, items, tuple(columns))
+
+
+def _id_bytes(parsed: operations.Parsed) -> list[bytes]:
+    """Ids as keys have them."""
+    columns = parsed.columns
+    if parsed.integer_ids:
+        text = (columns.id.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").tobytes()
+        return [text[at : at + 8] for at in range(0, len(text), 8)]
+    text = columns.id_bytes.tobytes()
+    return [text[low:high] for low, high in zip(columns.id_low.tolist(), columns.id_high.tolist(), strict=True)]

@@ -1,0 +1,86 @@
+"""Logs of operations for the tests: small worlds in which everything meets everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+SCHEMA = {
+    "kind": pa.string(),
+    "topic": pa.string(),
+    "time": pa.int64(),
+    "starts_at": pa.int64(),
+    "ends_at": pa.int64(),
+    "expires_at": pa.int64(),
+    "arrived_at": pa.int64(),
+    "horizon": pa.int64(),
+    "scope": pa.string(),
+    "valid": pa.bool_(),
+    "subscriber_id": pa.string(),
+    "self_join": pa.bool_(),
+    "payload": pa.binary(),
+}
+
+TOPICS = ["", "1", "1.4", "1.4.2", "1.4.2.1", "1.4.10", "1.10", "1.9", "2", "2.300.70000", "2.300"]
+COLUMNS = ("topics", "time", "starts_at", "ends_at", "expires_at", "arrived_at", "subscriber_id", "payload")
+
+
+def table(rows: list[dict[str, Any]]) -> Any:
+    """Operations as Arrow; string ids unless they are numbers, one topic each unless there are lists."""
+    columns = {}
+    integers = bool(rows) and isinstance(rows[0]["id"], int)
+    columns["id"] = pa.array([row["id"] for row in rows], pa.int64() if integers else pa.string())
+    for name, kind in SCHEMA.items():
+        if name == "topic" and any(isinstance(row.get(name), list) for row in rows):
+            topics = [row.get(name) or [""] for row in rows]
+            columns[name] = pa.array([[topic] if isinstance(topic, str) else topic for topic in topics])
+        else:
+            columns[name] = pa.array([row.get(name) for row in rows], kind)
+    return pa.table(columns)
+
+
+@st.composite
+def operation(draw: st.DrawFn, clock: int, integers: bool, several: bool) -> dict[str, Any]:
+    """One operation that arrives at about `clock`."""
+    kind = draw(st.sampled_from(["subscription", "subscription", "publication", "publication", "withdrawal"]))
+    number = draw(st.integers(0, 11))
+    row: dict[str, Any] = {"kind": kind, "id": number - 5 if integers else f"id-{number}" + "é" * (number % 3)}
+    near = st.integers(-40, 40).map(lambda shift: clock + shift)
+    maybe = st.none() | near
+    arrived = clock + draw(st.integers(-3, 3))
+    if kind == "withdrawal":
+        row["time"] = draw(st.none() | st.just(arrived))
+        return row
+    row["topic"] = draw(st.sampled_from(TOPICS))
+    if several and draw(st.booleans()):
+        row["topic"] = draw(st.lists(st.sampled_from(TOPICS), min_size=1, max_size=4))
+    row["self_join"] = draw(st.booleans())
+    row["payload"] = draw(st.none() | st.binary(max_size=60))
+    if kind == "subscription":
+        row["time"] = arrived
+        row["starts_at"] = draw(maybe)
+        row["ends_at"] = draw(maybe)
+        row["scope"] = draw(st.sampled_from([None, "overlap", "subtree"]))
+        row["valid"] = draw(st.sampled_from([None, False, True]))
+        row["subscriber_id"] = draw(st.sampled_from([None, "a", "b"]))
+        row["horizon"] = draw(st.none() | near)
+    else:
+        row["time"] = draw(near)
+        row["expires_at"] = draw(maybe)
+        row["arrived_at"] = draw(st.sampled_from([None, arrived]))
+    return row
+
+
+@st.composite
+def logs(draw: st.DrawFn, most: int = 40) -> list[dict[str, Any]]:
+    """Operations in log order. Time goes on, with jumps that let windows pass."""
+    integers = draw(st.booleans())
+    several = draw(st.booleans())
+    rows = []
+    clock = draw(st.integers(-10, 10))
+    for _ in range(draw(st.integers(1, most))):
+        clock += draw(st.sampled_from([0, 0, 1, 2, 5, 30]))
+        rows.append(draw(operation(clock, integers, several)))
+    return rows

@@ -1,0 +1,84 @@
+"""Every layout with every budget against the oracle, through commits, rollbacks and reopening."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from state import Budget, Store, open_store
+from tests.state.checks import apply_both, same_contents
+from tests.state.logs import logs
+from tests.state.oracle import Oracle
+
+LAYOUTS = ["dual", "two"]
+
+
+class Tiny(Budget):
+    """No room for an index at all: every answer comes from RocksDB."""
+
+    def __init__(self) -> None:
+        super().__init__(4 << 20)
+        self.for_indexes = -1
+
+
+BUDGETS = {"ample": Budget, "tiny": Tiny}
+OPTIONS = st.fixed_dictionaries(
+    {
+        "hot_window": st.sampled_from([None, 0, 10, 60]),
+        "lateness": st.sampled_from([0, 0, 20]),
+        "earlier_limit": st.sampled_from([None, 2]),
+    }
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data(), rows=logs(), options=OPTIONS)
+def test_answers_as_the_oracle(
+    layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
+    directory = Path(tempfile.mkdtemp(prefix="store-"))
+    store: Store | None = None
+    try:
+        store = open_store(directory / "s", layout, budget=BUDGETS[budget](), **options)
+        assert store.stats.in_memory == (budget == "ample")
+        oracle = Oracle(**options)
+        at = 0
+        while at < len(rows):
+            size = data.draw(st.integers(1, 12), "chunk")
+            chunk = rows[at : at + size]
+            what = data.draw(st.sampled_from(["commit", "commit", "stage", "rollback", "reopen", "kill"]), "then")
+            find = data.draw(st.sampled_from(["both", "both", "past", "none"]), "find")
+            apply_both(store, oracle, chunk, find)
+            if data.draw(st.booleans(), "look"):
+                same_contents(store, oracle)
+            at += size
+            if what in ("rollback", "kill"):
+                oracle.rollback()
+                store.rollback()
+            elif what != "stage":
+                store.commit(at)
+                oracle.commit()
+                assert store.offset == at
+            if what in ("reopen", "kill"):
+                # Without a commit, closing forgets what is staged, as a kill would.
+                before = store.offset
+                store.close()
+                other = data.draw(st.sampled_from(list(BUDGETS)), "budget")
+                store = open_store(directory / "s", layout, budget=BUDGETS[other](), **options)
+                assert store.offset == before
+                same_contents(store, oracle)
+        store.rollback()
+        oracle.rollback()
+        same_contents(store, oracle)
+    finally:
+        if store is not None:
+            store.close()
+        shutil.rmtree(directory)
