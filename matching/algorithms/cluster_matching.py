@@ -1,0 +1,245 @@
+"""The two phases of a match: which predicates hold, then which slots of the clusters behind satisfied access predicates.
+
+The code that checks a cluster is specialised for 1 to 10 predicates, where the loop over columns is unrolled, with one generic form for
+more; each comes with look-ahead and without. Everything a publication sets in the bit vector is cleared before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.algorithms.clusters import (
+    BASE,
+    CAPACITY,
+    CHECKS,
+    CLUSTERS,
+    COUNT,
+    FIRST,
+    FIRST_TABLE,
+    FOLLOWING,
+    MAX_SCHEMA,
+    NO_TABLE,
+    ROOT,
+    SCHEMA,
+    SIZE,
+    STATUS,
+    TABLES,
+    UNIT,
+    WIDTH,
+    ClusterView,
+    find_access,
+)
+from matching.algorithms.ordered_index import OrderedView
+from matching.algorithms.predicate_index import PredicateView, observe, satisfied
+from matching.columns import Batch
+from matching.machine import prefetch
+
+U8 = npt.NDArray[np.uint8]
+U32 = npt.NDArray[np.uint32]
+I32 = npt.NDArray[np.int32]
+
+# Entries of a column in one cache line: 64 bytes of 4. What the inner loop takes before it asks for the next line.
+UNFOLD: Final = 16
+# How far ahead a line is asked for. A slot costs about a nanosecond and a miss about a hundred, so eight lines of sixteen are enough, and
+# no more than a core keeps in flight.
+LOOKAHEAD: Final = 8 * UNFOLD
+# Columns that are asked for early. The first is read whole; the second where the first held, one slot in thirty or so: its lines would
+# mostly be fetched for nothing.
+_COLUMNS_AHEAD: Final = 1
+SPECIALISED: Final = 10
+
+# words, base, capacity, count, size, bits, row, rows, slots, n -> n
+Check: TypeAlias = Callable[[U32, int, int, int, int, U8, int, I32, I32, int], int]
+
+
+def specialised(predicates: int, ahead: bool) -> Check:
+    """Code for clusters of so many predicates, at least 1."""
+
+    @njit(cache=True, nogil=True)
+    def check(
+        words: U32, base: int, capacity: int, count: int, size: int, bits: U8, row: int, rows: I32, slots: I32, n: int
+    ) -> int:
+        first = base + capacity
+        for start in range(0, count, UNFOLD):
+            for j in range(start, min(start + UNFOLD, count)):
+                if not bits[words[np.uint64(first + j)]]:
+                    continue
+                holds = True
+                for c in range(1, predicates):
+                    if not bits[words[np.uint64(first + c * capacity + j)]]:
+                        holds = False
+                        break
+                if holds:
+                    rows[n] = row
+                    slots[n] = words[np.uint64(base + j)]
+                    n += 1
+            if ahead:
+                for c in range(min(predicates, _COLUMNS_AHEAD)):
+                    prefetch(words, first + c * capacity + start + LOOKAHEAD)
+        return n
+
+    compiled: Check = check
+    return compiled
+
+
+def generic(ahead: bool) -> Check:
+    """Code for clusters of any number of predicates, none included."""
+
+    @njit(cache=True, nogil=True)
+    def check(
+        words: U32, base: int, capacity: int, count: int, size: int, bits: U8, row: int, rows: I32, slots: I32, n: int
+    ) -> int:
+        first = base + capacity
+        for j in range(count):
+            holds = True
+            for c in range(size):
+                if not bits[words[np.uint64(first + c * capacity + j)]]:
+                    holds = False
+                    break
+            if holds:
+                rows[n] = row
+                slots[n] = words[np.uint64(base + j)]
+                n += 1
+            if ahead and j & (UNFOLD - 1) == 0:
+                prefetch(words, first + j + LOOKAHEAD)
+        return n
+
+    compiled: Check = check
+    return compiled
+
+
+def checks(ahead: bool) -> tuple[Check, ...]:
+    """By number of predicates, the generic one at 0 and for more than there are."""
+    return (generic(ahead), *(specialised(predicates, ahead) for predicates in range(1, SPECIALISED + 1)))
+
+
+PLAIN: Final = checks(ahead=False)
+AHEAD: Final = checks(ahead=True)
+
+
+def _matcher(ahead: bool, counted: bool) -> Any:
+    of = AHEAD if ahead else PLAIN
+    any_size, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10 = of
+
+    @njit(cache=True, nogil=True)
+    def match(
+        predicates: PredicateView,
+        order: OrderedView,
+        view: ClusterView,
+        batch: Batch,
+        bits: U8,
+        others: I32,
+        lists: I32,
+        equal_of: I32,
+        rows: I32,
+        slots: I32,
+        first: int,
+    ) -> tuple[int, int]:
+        n = 0
+        checked = 0
+        equal = np.empty(len(equal_of), np.int32)
+        key = np.empty(MAX_SCHEMA, np.int32)
+        words = view.words
+        for row in range(first, len(batch.carried)):
+            before = n
+            equals, found = satisfied(predicates, order, batch, row, equal, others)
+            if counted:
+                observe(predicates, batch, row, equal, equals)
+            # the root, then the equalities that are access predicates, then the tables of several attributes
+            lists[0] = view.tables[ROOT, FIRST]
+            used = 1
+            for i in range(equals):
+                number = equal[i]
+                bits[number] = 1
+                equal_of[predicates.attribute[number]] = number
+                access = predicates.access[number]
+                if access >= 0:
+                    if ahead:
+                        prefetch(view.access, np.int64(access) * np.int64(view.access.shape[1]))
+                    lists[used] = access
+                    used += 1
+            for i in range(found):
+                bits[others[i]] = 1
+            for t in range(FIRST_TABLE, view.state[TABLES]):
+                table = view.tables[t]
+                if table[STATUS] == NO_TABLE:
+                    continue
+                relevant = True
+                width = np.int64(table[WIDTH])
+                for k in range(width):
+                    key[k] = equal_of[table[SCHEMA + k]]
+                    if key[k] < 0:
+                        relevant = False
+                        break
+                if relevant:
+                    access = find_access(view, t, key, width)
+                    if access >= 0:
+                        lists[used] = access
+                        used += 1
+            fits = True
+            for i in range(used):
+                cluster = np.int64(view.access[lists[i], CLUSTERS])
+                if ahead and i + 1 < used:
+                    following = view.access[lists[i + 1], CLUSTERS]
+                    if following >= 0:
+                        beyond = view.clusters[following]
+                        start = np.int64(beyond[BASE]) * UNIT + beyond[CAPACITY]
+                        for line in range(0, min(np.int64(beyond[COUNT]), LOOKAHEAD), UNFOLD):
+                            prefetch(words, start + line)
+                while cluster >= 0:
+                    head = view.clusters[cluster]
+                    count = np.int64(head[COUNT])
+                    if n + count > len(rows):
+                        fits = False
+                        break
+                    size = np.int64(head[SIZE])
+                    base = np.int64(head[BASE]) * UNIT
+                    capacity = np.int64(head[CAPACITY])
+                    checked += count
+                    if size == 1:
+                        n = c1(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 2:
+                        n = c2(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 3:
+                        n = c3(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 4:
+                        n = c4(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 5:
+                        n = c5(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 6:
+                        n = c6(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 7:
+                        n = c7(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 8:
+                        n = c8(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 9:
+                        n = c9(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    elif size == 10:
+                        n = c10(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    else:
+                        n = any_size(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    cluster = np.int64(head[FOLLOWING])
+                if not fits:
+                    break
+            for i in range(equals):
+                bits[equal[i]] = 0
+                equal_of[predicates.attribute[equal[i]]] = -1
+            for i in range(found):
+                bits[others[i]] = 0
+            if not fits:
+                view.state[CHECKS] += checked
+                return row, before
+        view.state[CHECKS] += checked
+        return len(batch.carried), n
+
+    return match
+
+
+match_plain: Final = _matcher(ahead=False, counted=False)
+match_ahead: Final = _matcher(ahead=True, counted=False)
+match_counted: Final = _matcher(ahead=True, counted=True)
