@@ -207,9 +207,7 @@ def _map_reader(values: Reader) -> Reader:
         def item(at: int) -> int:
             name, at = _read_string(data, at)
             value, at = values(data, at)
-            # Of a name that comes twice the last value counts, at the last place.
-            found.pop(name, None)
-            found[name] = value
+            found[name] = value  # of a name that comes twice the last value counts
             return at
 
         return found, _blocks(data, at, item)

@@ -34,6 +34,7 @@ _SEED: Final = np.uint64(int.from_bytes(os.urandom(8), "little"))
 _JSON_PASS: Final = 127  # the passes of Avro's schemas are numbered from 1
 _ENTRIES_AT_FIRST: Final = 12  # a row: grows if records have more
 _NAMES_AT_FIRST: Final = 256
+_SMALLEST_ENTRY: Final = 4  # bytes of an attribute in Avro: the name's length, one letter, a branch, a boolean
 
 
 class ChunkReader:
@@ -123,7 +124,7 @@ class ChunkReader:
             )  # fmt: skip
             if row == len(self):
                 return
-            self._grow(0)
+            self._grow(row)
 
     def _read_json(self) -> None:
         program = json_program(self.name)
@@ -139,18 +140,20 @@ class ChunkReader:
             )  # fmt: skip
             if row == len(self):
                 return
-            self._grow(int(self.ends[row] - self.begins[row]) // 5 + 1)
+            self._grow(row)
 
-    def _grow(self, least: int) -> None:
-        """Doubles what is nearly full, or makes room for `least` entries and names more."""
+    def _grow(self, row: int) -> None:
+        """Makes room for all that a row may hold, going by its size, and doubles at least what has to grow."""
         entries, names, items = self.fill.tolist()
-        if entries + max(least, 1) > len(self.entries):
-            self.entries.grow(entries, max(2 * len(self.entries), entries + least))
-        if items >= len(self.items):
-            self.items = np.concatenate((self.items, np.zeros_like(self.items)))
-        if 2 * (names + max(least, 1)) > len(self._table):
+        size = int(self.ends[row] - self.begins[row])
+        most = size // _SMALLEST_ENTRY + 1
+        if entries + most > len(self.entries):
+            self.entries.grow(entries, max(2 * len(self.entries), entries + most))
+        if items + size > len(self.items):
+            self.items = np.concatenate((self.items, np.zeros(len(self.items) + size, dtype=np.int32)))
+        if 2 * (names + most) > len(self._table):
             slots = len(self._table)
-            while 2 * (names + max(least, 1)) > slots:
+            while 2 * (names + most) > slots:
                 slots *= 2
             more = slots // 2 + 1 - len(self._name_at)
             self._name_at = np.concatenate((self._name_at, np.zeros(more, dtype=np.int64)))
