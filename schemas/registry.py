@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from confluent_kafka.schema_registry.common._httpx_compat import httpx
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from schemas.definitions import NAMES, Definition, current
@@ -60,7 +59,7 @@ class SchemaRegistry:
                 raise RegistryUnavailable(
                     f"the registry {self._url} refuses the schema of a {name}: {error}"
                 ) from error
-            except httpx.TransportError as error:
+            except Exception as error:  # of the HTTP client, which differs between versions
                 raise RegistryUnavailable(f"the registry {self._url} does not answer: {error}") from error
         return self._ids[name]
 
@@ -83,7 +82,7 @@ class SchemaRegistry:
                 self._unknown.clear()
             self._unknown[schema_id] = self._clock() + _RETRY_UNKNOWN_AFTER_S
             raise _no_such_id(schema_id) from None
-        except httpx.TransportError as error:
+        except Exception as error:  # of the HTTP client, which differs between versions
             raise RegistryUnavailable(f"the registry {self._url} does not answer: {error}") from error
         text = schema.schema_str
         if schema.schema_type != "AVRO" or text is None:
