@@ -26,7 +26,8 @@ _ENVELOPE: Final = 16 * _LONGEST  # all integers, lengths and branches of a reco
 _ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
 _ROLES: Final = ("subscriber", "publisher")
 _PHASES: Final = ("past", "live", "backfill", "best")
-_NO_TAIL: Final = b"\x00\x00"  # no earlier ids, no value
+_NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null}'}  # no earlier ids, no value
+_JSON_NUMBERS: Final = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 
 
 def encode_rendezvous_publications(
@@ -88,79 +89,63 @@ def _attribute_bytes(columns: PublicationColumns, rows: Longs, name_start: Longs
 def encode_notifications(
     columns: NotificationColumns, format: Format = "avro", registry: Registry | None = None
 ) -> list[bytes]:
-    if format == "json":
-        return [to_json(fields) for fields in _plain_notifications(columns)]
-    header = _array(avro_header("notification", registry))
-    tails = (
-        Texts.of([_tail(columns, row) for row in range(len(columns))]) if columns.earlier_ids or columns.value else None
-    )
-    if tails is None:
-        tails = Texts(
-            _array(_NO_TAIL), np.zeros(len(columns), dtype=np.int64), np.full(len(columns), 2, dtype=np.int32)
-        )
+    rows = len(columns)
+    if columns.earlier_ids or columns.value:
+        tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
+    else:
+        nothing = _NO_TAIL[format]
+        tails = Texts(_array(nothing), np.zeros(rows, dtype=np.int64), np.full(rows, len(nothing), dtype=np.int32))
     texts = (
         columns.notification_id,
         columns.subscription_id,
         columns.subscription_version,
         columns.publication_id,
         columns.recipient_id,
-        columns.topic,
-        tails,
     )
-    size = len(columns) * (_ENVELOPE + len(header)) + sum(int(each.length.sum(dtype=np.int64)) for each in texts)
-    out = np.empty(size, dtype=np.uint8)
-    ends = np.zeros(len(columns), dtype=np.int64)
     parts: list[npt.NDArray[np.generic]] = []
-    for each in texts[:5]:
+    for each in texts:
         parts += (each.heap, each.at, each.length)
     topic = columns.topic
-    write.write_notifications(
-        out, ends, header, *parts, columns.role, topic.heap, topic.at, topic.length, columns.published_at, columns.matched_at,
-        columns.phase, tails.heap, tails.at, tails.length,
+    rest = (
+        columns.role, topic.heap, topic.at, topic.length, columns.published_at, columns.matched_at, columns.phase, tails.heap,
+        tails.at, tails.length,
     )  # fmt: skip
+    size = sum(int(each.length.sum(dtype=np.int64)) for each in (*texts, topic))
+    ends = np.zeros(rows, dtype=np.int64)
+    if format == "json":
+        words, word_ends = _words()
+        # Every byte of a text may become six.
+        size = 6 * size + rows * (len(words) + _JSON_NUMBERS) + int(tails.length.sum(dtype=np.int64))
+        out = np.empty(size, dtype=np.uint8)
+        write.write_json_notifications(out, ends, words, word_ends, *parts, *rest)
+    else:
+        header = _array(avro_header("notification", registry))
+        size += rows * (_ENVELOPE + len(header)) + int(tails.length.sum(dtype=np.int64))
+        out = np.empty(size, dtype=np.uint8)
+        write.write_notifications(out, ends, header, *parts, *rest)
     return _cut(out, ends)
 
 
-def _plain_notifications(columns: NotificationColumns) -> list[dict[str, object]]:
-    names = (
-        "notification_id",
-        "subscription_id",
-        "subscription_version",
-        "publication_id",
-        "recipient_id",
-        "role",
-        "topic",
-        "published_at",
-        "matched_at",
-        "phase",
-        "earlier_ids",
-        "value",
-    )
-    rows = zip(
-        columns.notification_id.strings(),
-        columns.subscription_id.strings(),
-        columns.subscription_version.strings(),
-        columns.publication_id.strings(),
-        columns.recipient_id.strings(),
-        [_ROLES[role] for role in columns.role.tolist()],
-        columns.topic.strings(),
-        columns.published_at.tolist(),
-        columns.matched_at.tolist(),
-        [_PHASES[phase] for phase in columns.phase.tolist()],
-        [columns.earlier_ids.get(row, ()) for row in range(len(columns))],
-        [plain.plain_value(columns.value.get(row)) for row in range(len(columns))],
-        strict=True,
-    )
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def _tail(columns: NotificationColumns, row: int) -> bytes:
+def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
+    """What follows the phase: earlier_ids and value."""
     if row not in columns.earlier_ids and row not in columns.value:
-        return _NO_TAIL
+        return _NO_TAIL[format]
+    earlier, value = list(columns.earlier_ids.get(row, ())), plain.plain_value(columns.value.get(row))
+    if format == "json":
+        return b"," + to_json({"earlier_ids": earlier, "value": value})[1:]
     out = bytearray()
-    _part_writer("notification", "earlier_ids")(list(columns.earlier_ids.get(row, ())), out)
-    _part_writer("notification", "value")(plain.plain_value(columns.value.get(row)), out)
+    _part_writer("notification", "earlier_ids")(earlier, out)
+    _part_writer("notification", "value")(value, out)
     return bytes(out)
+
+
+@cache
+def _words() -> tuple[npt.NDArray[np.uint8], Longs]:
+    """What stands before each field of a notification in JSON, up to the phase; then the roles, then the phases."""
+    fields = [f',"{each["name"]}":' for each in current("notification").schema["fields"][:10]]
+    fields[0] = "{" + fields[0][1:]
+    words = [word.encode() for word in (*fields, *(f'"{symbol}"' for symbol in (*_ROLES, *_PHASES)))]
+    return _array(b"".join(words)), np.cumsum([len(word) for word in words], dtype=np.int64)
 
 
 def _normal_form(form: NormalForm) -> bytes:

@@ -322,8 +322,9 @@ def decode_notifications(
     reader.read(values, registry, json=False)
     earlier: dict[int, tuple[str, ...]] = {}
     best: dict[int, Value] = {}
-    for row in np.flatnonzero(reader.ok()).tolist():
-        # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
+    # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
+    filled = (reader.text_length[program.EARLIER] > 1) | (reader.text_length[program.VALUE] > 1)
+    for row in np.flatnonzero(filled & reader.ok()).tolist():
         if reader.text_length[program.EARLIER, row] > 1:
             earlier[row] = tuple(reader.part_reader(row, "earlier_ids")(reader.part(program.EARLIER, row), 0))
         if reader.text_length[program.VALUE, row] > 1:

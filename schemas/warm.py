@@ -26,6 +26,5 @@ def compile_kernels() -> None:
     decode_rendezvous_chunk(written)
     text = Texts.of([b"1"])
     small, long = np.zeros(1, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    decode_notifications(
-        encode_notifications(NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {}))
-    )
+    notifications = NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {})
+    decode_notifications(encode_notifications(notifications) + encode_notifications(notifications, "json"))

@@ -1,8 +1,12 @@
-"""Writes chunks of Avro records from columns. The order of fields is that of our current schemas; a test holds it against them."""
+"""Writes chunks of records from columns, in Avro and for notifications in JSON.
+
+The order of fields is that of our current schemas; a test holds it against them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
@@ -10,6 +14,19 @@ from schemas.kernels.kinds import Array, Number, Result
 
 _SEVEN = np.uint64(7)
 _MASK = np.uint64(0x7F)
+_TEN = np.uint64(10)
+_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8).copy()
+
+
+def _short_escapes() -> npt.NDArray[np.uint8]:
+    """The letter behind the backslash of characters that have one in JSON."""
+    table = np.zeros(128, dtype=np.uint8)
+    for character, letter in zip(b'\b\t\n\f\r"\\', b'btnfr"\\', strict=True):
+        table[character] = letter
+    return table
+
+
+_SHORT_ESCAPES = _short_escapes()
 
 
 @njit(cache=True, nogil=True)
@@ -220,3 +237,92 @@ def write_notifications(
         out[at] = 2 * phase[row]
         at = put_raw(out, at + 1, tail_heap, tail_at[row], tail_length[row])
         ends[row] = at
+
+
+@njit(cache=True, nogil=True)
+def put_json_string(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
+    """At most six times the length, and two quotes."""
+    out[at] = 0x22
+    at += 1
+    for index in range(begin, begin + length):
+        byte = data[index]
+        if byte >= 0x20 and byte != 0x22 and byte != 0x5C:
+            out[at] = byte
+            at += 1
+            continue
+        out[at] = 0x5C
+        short = _SHORT_ESCAPES[byte]
+        if short:
+            out[at + 1] = short
+            at += 2
+            continue
+        out[at + 1] = 0x75
+        out[at + 2] = 0x30
+        out[at + 3] = 0x30
+        out[at + 4] = 0x30 + (byte >> 4)
+        out[at + 5] = _HEX_DIGITS[byte & 15]
+        at += 6
+    out[at] = 0x22
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def put_decimal(out: Array, at: Number, value: Number) -> Result:
+    rest = np.uint64(value)
+    if value < 0:
+        out[at] = 0x2D
+        at += 1
+        rest = ~rest + np.uint64(1)
+    digits = 1
+    left = rest // _TEN
+    while left:
+        digits += 1
+        left //= _TEN
+    for index in range(digits):
+        out[at + digits - 1 - index] = 0x30 + rest % _TEN
+        rest //= _TEN
+    return at + digits
+
+
+@njit(cache=True, nogil=True)
+def write_json_notifications(
+    out: Array, ends: Array, words: Array, word_ends: Array,
+    id_heap: Array, id_at: Array, id_length: Array,
+    subscription_heap: Array, subscription_at: Array, subscription_length: Array,
+    version_heap: Array, version_at: Array, version_length: Array,
+    publication_heap: Array, publication_at: Array, publication_length: Array,
+    recipient_heap: Array, recipient_at: Array, recipient_length: Array,
+    role: Array, topic_heap: Array, topic_at: Array, topic_length: Array, published_at: Array, matched_at: Array, phase: Array,
+    tail_heap: Array, tail_at: Array, tail_length: Array,
+) -> None:  # fmt: skip
+    """`words`: what stands before each field, then the roles, then the phases. `tail`: from behind the phase to the end."""
+    at = np.int64(0)
+    for row in range(len(role)):
+        at = put_word(out, at, words, word_ends, 0)
+        at = put_json_string(out, at, id_heap, id_at[row], id_length[row])
+        at = put_word(out, at, words, word_ends, 1)
+        at = put_json_string(out, at, subscription_heap, subscription_at[row], subscription_length[row])
+        at = put_word(out, at, words, word_ends, 2)
+        at = put_json_string(out, at, version_heap, version_at[row], version_length[row])
+        at = put_word(out, at, words, word_ends, 3)
+        at = put_json_string(out, at, publication_heap, publication_at[row], publication_length[row])
+        at = put_word(out, at, words, word_ends, 4)
+        at = put_json_string(out, at, recipient_heap, recipient_at[row], recipient_length[row])
+        at = put_word(out, at, words, word_ends, 5)
+        at = put_word(out, at, words, word_ends, 10 + role[row])
+        at = put_word(out, at, words, word_ends, 6)
+        at = put_json_string(out, at, topic_heap, topic_at[row], topic_length[row])
+        at = put_word(out, at, words, word_ends, 7)
+        at = put_decimal(out, at, published_at[row])
+        at = put_word(out, at, words, word_ends, 8)
+        at = put_decimal(out, at, matched_at[row])
+        at = put_word(out, at, words, word_ends, 9)
+        at = put_word(out, at, words, word_ends, 12 + phase[row])
+        at = put_raw(out, at, tail_heap, tail_at[row], tail_length[row])
+        ends[row] = at
+
+
+@njit(cache=True, nogil=True)
+def put_word(out: Array, at: Number, words: Array, word_ends: Array, number: Number) -> Result:
+    begin = word_ends[number - 1] if number else 0
+    return put_raw(out, at, words, begin, word_ends[number] - begin)
