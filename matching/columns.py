@@ -77,7 +77,7 @@ class Batch(NamedTuple):
         return len(self.start) - 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def put_value(
     out: Batch, at: int, attribute: int, tag: int, bits: int, offset: int, length: int, heap: U8, strings: StringView
 ) -> None:

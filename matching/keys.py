@@ -38,12 +38,12 @@ HIGHEST: Final = np.uint64(2**64 - 1)
 _TWO_63: Final = 9223372036854775808.0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def first_key(family: int) -> np.uint64:
     return np.uint64(family) << np.uint64(61)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def last_key(family: int) -> np.uint64:
     return (np.uint64(family) << np.uint64(61)) | np.uint64(0x1FFFFFFFFFFFFFFF)
 
@@ -75,13 +75,13 @@ def number_key(tag: int, bits: int) -> np.uint64:
     return (np.uint64(NUMBER_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def timestamp_key(bits: int) -> np.uint64:
     raw = np.uint64(bits) ^ (np.uint64(1) << np.uint64(63))
     return (np.uint64(TIMESTAMP_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def boolean_key(bits: int) -> np.uint64:
     return (np.uint64(BOOLEAN_KEY) << np.uint64(61)) | np.uint64(bits)
 
@@ -126,7 +126,7 @@ def path_key(heap: np.ndarray, offset: int, length: int) -> np.uint64:
     return (np.uint64(PATH_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def mix(value: np.uint64) -> np.uint64:
     """A good 64-bit hash of 64 bits (the finaliser of splitmix64)."""
     value ^= value >> np.uint64(30)
@@ -136,7 +136,7 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def equality_hash(tag: int, bits: int) -> np.uint64:
     """The same for equal canonical values; for others too, now and then."""
     return mix(np.uint64(bits) + np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15))

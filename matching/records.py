@@ -123,18 +123,18 @@ class Parts(NamedTuple):
     record_flags: U8
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def read_64(words: U32, at: int) -> np.int64:
     return np.int64(np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32)))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _write_64(words: U32, at: int, value: int) -> None:
     words[at] = np.uint32(np.uint64(value) & np.uint64(0xFFFFFFFF))
     words[at + 1] = np.uint32(np.uint64(value) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def read_32(words: U32, at: int) -> np.int64:
     """A signed 32-bit number."""
     return np.int64(np.int32(words[at]))
@@ -159,7 +159,7 @@ def payload(words: U32, at: int) -> int:
     return 2
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def parts_begin(words: U32, at: int) -> int:
     """Where the first part of the record at `at` is."""
     flags = words[at]
@@ -172,7 +172,7 @@ def parts_begin(words: U32, at: int) -> int:
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def part_count(words: U32, at: int) -> int:
     return np.int64(words[at] >> np.uint32(8)) & MAX_PARTS
 
@@ -186,7 +186,7 @@ def record_size(words: U32, at: int) -> int:
     return max(end - at, 2)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _fits_32(value: int) -> bool:
     return -(2**31) <= value < 2**31
 

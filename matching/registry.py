@@ -40,6 +40,7 @@ from matching.records import (
     worst_size,
     write_record,
 )
+from matching.reference import pin
 from matching.strings import Strings
 from matching.topics import Topics
 from matching.verification import Known
@@ -82,7 +83,7 @@ _SUBSCRIPTIONS: Final = 4
 _FREE_WORDS: Final = 5
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _home(identity: int, mask: int) -> int:
     return np.int64(mix(np.uint64(identity)) & np.uint64(mask))
 
@@ -139,7 +140,7 @@ def _size_list(size: int) -> int:
     return _EXACT_SIZES + power
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _rounded(size: int) -> int:
     """What is taken from the arena for a record of this size."""
     if size < _EXACT_SIZES:
@@ -331,7 +332,7 @@ class Registry:
         self.slots = SlotView(
             np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(64, np.int32), np.zeros(256, np.int32)
         )
-        self.known = self._known()
+        self._see()
 
     def __len__(self) -> int:
         """Subscriptions."""
@@ -366,7 +367,7 @@ class Registry:
         self._previous[found] = name.startswith(PREVIOUS)
         self.names.append(name)
         self.numbers[name] = found
-        self.known = self._known()
+        self._see()
         return found
 
     def add(self, parts: Parts, identities: I64, first: I64, python: list[Constraint]) -> I32:
@@ -397,7 +398,7 @@ class Registry:
             scratch,
             out,
         )
-        self.known = self._known()
+        self._see()
         return out
 
     def find(self, identities: I64) -> I32:
@@ -474,9 +475,11 @@ class Registry:
     def _known(self) -> Known:
         return Known(RecordView(self._offset, self._words), self.strings.view, self.topics.view, self._previous)
 
-    def refresh(self) -> None:
-        """After strings or topics have been taken in from outside `add`."""
+    def _see(self) -> None:
+        """What kernels are shown follows the arrays."""
         self.known = self._known()
+        self._pinned = pin(self.known)
+        self.known_at = self._pinned.address
 
     def _keep_python(self, parts: Parts, python: list[Constraint]) -> None:
         """Gives Python's constraints their numbers, in the order in which `parts` counts them from 0."""

@@ -36,7 +36,7 @@ class TopicView(NamedTuple):
     table: I32
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _cell(parent: int, component: int, mask: int) -> int:
     return np.int64(mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & np.uint64(mask))
 

@@ -250,12 +250,13 @@ class Known(NamedTuple):
 @njit(cache=True, nogil=True)
 def record_holds(known: Known, batch: Batch, row: int, slot: int, where: I32) -> int:
     """`where[attribute]` is the row's entry for it, -1 if there is none."""
-    records, strings, topics, previous = known
-    words = records.words
-    at = np.int64(records.offset[slot])
+    strings = known.strings
+    previous = known.previous
+    words = known.records.words
+    at = np.int64(known.records.offset[slot])
     flags = words[at]
     if flags & np.uint32(HAS_TOPIC | HAS_START | HAS_END | VALID_TIME) and not _in_place_and_time(
-        words, at, topics, batch, row
+        words, at, known.topics, batch, row
     ):
         return NO
     relaxed = flags & np.uint32(SYMMETRIC | INTERSECT) != 0

@@ -10,7 +10,7 @@ from matching.registry import Registry
 
 # Where each lives; loaded when it is asked for, since compiled kernels come with it.
 _HOMES: Final = {
-    "auto": ("matching.algorithms.linear", "Linear"),
+    "auto": ("matching.algorithms.auto", "Auto"),
     "linear": ("matching.algorithms.linear", "Linear"),
     "counting": ("matching.algorithms.counting", "Counting"),
     "propagation": ("matching.algorithms.propagation", "Propagation"),

@@ -1,0 +1,192 @@
+"""The default: blocks behind boxes, reached by the access predicate that is cheapest for each subscription.
+
+What is cheapest is learnt: from the subscriptions, which values and which pairs of attributes they ask for; from the publications, which
+attributes they carry. Adaptation is done in small pieces inside writes: chunks split when they are full and are drawn anew when they have
+lost much; attributes whose values have drifted are coded anew, leaf by leaf; slots of tables that have become dear move.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.algorithms.base import Algorithm
+from matching.blocks import kernels
+from matching.blocks import view as v
+from matching.blocks.codes import relax, scratch
+from matching.blocks.lanes import TABLE
+from matching.blocks.view import Blocks, capacity, empty_blocks, grown
+from matching.columns import Batch
+from matching.reference import pin
+from matching.registry import Registry
+
+I32 = npt.NDArray[np.int32]
+
+_SAMPLE: Final = 1 << 15  # slots of a write that are learnt from: enough for shares of a thousandth
+_NOTED: Final = 16  # publications of a batch that are learnt from
+_FIRST_CHECK: Final = (
+    64  # slots after which codes are held against the values for the first time; then each time twice as many
+)
+
+
+class Auto(Algorithm):
+    name: ClassVar[str] = "auto"
+
+    def __init__(self, registry: Registry, relaxed: bool = False) -> None:
+        """`relaxed`: for slots that publications without their attributes may satisfy."""
+        super().__init__(registry)
+        self._relaxed = relaxed
+        self._set(empty_blocks())
+        self._longest = 8
+        self._scratch = pin(scratch(self._longest))
+        self._until_check = _FIRST_CHECK
+        self._recoding = False
+
+    def _set(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._pinned = pin(blocks)
+        self._at = self._pinned.address
+
+    def insert(self, slots: I32) -> None:
+        self._fit()
+        stride = max(1, len(slots) // _SAMPLE)
+        kernels.sample_slots(self._at, self.registry.known_at, slots, stride, self._scratch.address)
+        self._bind_new()
+        self._check_codes(len(slots))
+        done = 0
+        while True:
+            done = int(
+                kernels.insert(self._at, self.registry.known_at, slots, done, not self._relaxed, self._scratch.address)
+            )
+            if done == len(slots):
+                break
+            self._grow()
+        self._maintain(len(slots))
+
+    def remove(self, slots: I32) -> None:
+        kernels.remove(self._at, self.registry.known_at, slots)
+        self._maintain(len(slots))
+
+    def candidates(self, batch: Batch) -> tuple[I32, I32]:
+        pinned = pin(batch)
+        low, high = np.empty(batch.rows * TABLE, np.uint8), np.empty(batch.rows * TABLE, np.uint8)
+        interval = bool(kernels.encode(self._at, pinned.address, low, high))
+        if self._relaxed:
+            relax(low, high)
+            interval = True
+        else:
+            kernels.note_publications(self._at, pinned.address, max(1, batch.rows // _NOTED))
+        rows, slots, n = kernels.candidates(
+            self._at,
+            self.registry.known_at,
+            pinned.address,
+            low,
+            high,
+            interval,
+            self._relaxed,
+            len(self.registry.names),
+        )
+        return rows[:n], slots[:n]
+
+    def counters(self) -> dict[str, int | float]:
+        state = self._blocks.state
+        names = {
+            "slots": v.LIVE, "groups": v.LIVE_GROUPS, "leaves": v.LIVE_LEAVES, "nodes": v.LIVE_NODES, "splits": v.SPLIT_COUNT,
+            "tilings": v.TILE_COUNT, "moves": v.MOVE_COUNT, "recodings": v.RECODE_COUNT, "epoch": v.EPOCH,
+        }  # fmt: skip
+        found: dict[str, int | float] = {name: int(state[at]) for name, at in names.items()}
+        found["tables"] = int((self._blocks.table_count[1 : int(state[v.TABLES])] > 0).sum())
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """What has been used of the pools."""
+        state = self._blocks.state
+        used = {"leaf": v.LEAVES, "node": v.NODES, "group": v.GROUPS, "table": v.TABLES, "split": v.SPLIT_ROWS}
+        total = self._blocks.group_cells.nbytes + self._blocks.table_cells.nbytes + self._blocks.pair_seen.nbytes
+        for pool, arrays in v.POOLS.items():
+            for name, per_unit in arrays.items():
+                array = getattr(self._blocks, name)
+                units = int(state[used[pool]]) if pool in used else len(array) // per_unit
+                total += units * per_unit * array.itemsize
+        return total
+
+    def _fit(self) -> None:
+        """Arrays by attribute, slot and topic reach as far as the registry's."""
+        registry = self.registry
+        needs = (
+            ("attribute", len(registry.names)),
+            ("slot", registry.slot_limit),
+            ("topic", len(registry.known.topics.parent)),
+        )
+        for pool, need in needs:
+            have = capacity(self._blocks, pool)
+            if need > have:
+                self._set(grown(self._blocks, pool, max(need, have + have // 2)))
+        if registry.longest > self._longest:
+            self._longest = 2 * registry.longest
+            self._scratch = pin(scratch(self._longest))
+
+    def _grow(self) -> None:
+        """Whatever is short."""
+        state = self._blocks.state
+        for pool, counter, spare in (
+            ("leaf", v.LEAVES, 80),
+            ("node", v.NODES, 8),
+            ("group", v.GROUPS, 4),
+            ("table", v.TABLES, 4),
+        ):
+            have = capacity(self._blocks, pool)
+            if int(state[counter]) + spare >= have:
+                self._set(grown(self._blocks, pool, have + max(have // 2, 2 * spare)))
+        cells, tables = len(self._blocks.group_cells), len(self._blocks.table_cells)
+        if 2 * (int(state[v.GROUP_CELLS]) + 4) >= cells:
+            # released cells go with it, so it may even get smaller
+            cells = 64
+            while cells < 3 * (int(state[v.LIVE_GROUPS]) + 8):
+                cells *= 2
+        elif 2 * (int(state[v.TABLES]) + 4) < tables:
+            return
+        while 2 * (int(state[v.TABLES]) + 4) >= tables:
+            tables *= 2
+        self._set(self._blocks._replace(group_cells=np.zeros(cells, np.int32), table_cells=np.zeros(tables, np.int32)))
+        kernels.rebuild_cells(self._at)
+
+    def _bind_new(self) -> None:
+        for attribute in kernels.unbound(self._at, len(self.registry.names)).tolist():
+            self._bind(attribute)
+
+    def _bind(self, attribute: int) -> None:
+        have = capacity(self._blocks, "split")
+        if int(self._blocks.state[v.SPLIT_ROWS]) + 2 >= have:
+            self._set(grown(self._blocks, "split", 2 * have))
+        kernels.bind(self._at, attribute)
+
+    def _check_codes(self, added: int) -> None:
+        """Now and then: do the codes still fit what subscriptions ask for?"""
+        self._until_check -= added
+        if self._until_check > 0 or self._recoding:
+            return
+        self._until_check = max(_FIRST_CHECK, int(self._blocks.state[v.LIVE]) // 2)
+        for attribute in kernels.drifted(self._at, len(self.registry.names)).tolist():
+            self._bind(attribute)
+            self._recoding = True
+        if self._recoding:
+            self._blocks.state[v.SWEEP] = 1
+
+    def _maintain(self, written: int) -> None:
+        """As much work as there was writing, so that it keeps pace and no write takes long for it."""
+        while True:
+            ended = bool(
+                kernels.sweep(
+                    self._at, self.registry.known_at, 2 * written + 64, not self._relaxed, self._scratch.address
+                )
+            )
+            if ended or kernels.has_room(self._at):
+                break
+            self._grow()
+        if ended and self._recoding:
+            kernels.unbind_old(self._at)
+            self._recoding = False

@@ -1,0 +1,313 @@
+"""Eight-bit codes: each attribute's order keys are cut into at most 254 pieces that hold about the same number of subscribed bounds.
+
+A binding gives an attribute a cell in the publication's table and a row of splits. Up to 32 attributes have cells of their own; beyond
+that they share, and a publication that carries two attributes of one cell is tested by intervals. When the bounds have drifted, the
+attribute gets a second binding; leaves go over to it one by one, and the old one ends when none is left.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.blocks.lanes import CELLS, TABLE
+from matching.blocks.view import (
+    CODES,
+    EPOCH,
+    EVENTS,
+    PAIR_CELLS,
+    RANDOM,
+    RESERVOIR,
+    SPLIT_ROWS,
+    SPLITS,
+    Blocks,
+)
+from matching.columns import Batch
+from matching.keys import mix
+from matching.records import BOUNDED, EQUAL, constraints
+from matching.verification import Known
+
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+U64 = npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+NO_BINDING: Final = 255
+MAX_BOUND: Final = 4096  # attributes with codes: 6 KB each; what comes later is verified only
+_KEEPS: Final = 8  # the reservoir looks back over about this many times its size
+
+
+class Scratch(NamedTuple):
+    """Room for one slot's constraints, and for the members of two chunks."""
+
+    attribute: I32
+    kind: U8
+    low: U64
+    high: U64
+    value: U64
+    fraction: F64
+    chosen: I32
+    member: I32
+    member_lanes: U8  # nine bytes each
+    member_codes: U8  # four each: low and high in both dimensions
+    order: I32
+    other: I32
+    counts: I32
+    bounds: I32
+    table: U8
+
+
+def scratch(longest: int) -> Scratch:
+    room = longest + 1
+    return Scratch(
+        np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64),
+        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.int32), np.empty(1100, np.int32),
+        np.empty(1100 * 9, np.uint8), np.empty(1100 * 4, np.uint8), np.empty(1100, np.int32), np.empty(1100, np.int32),
+        np.empty(1 << 13, np.int32), np.empty(256, np.int32), np.empty(TABLE, np.uint8),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def random(blocks: Blocks) -> np.uint64:
+    x = np.uint64(blocks.state[RANDOM])
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    blocks.state[RANDOM] = np.int64(x)
+    return x
+
+
+@njit(cache=True, nogil=True)
+def code_in_row(splits: U64, row: int, key: np.uint64) -> int:
+    """1 + how many splits are at or below the key; a search without branches."""
+    base = row * SPLITS
+    p = 0
+    step = 128
+    while step:
+        if splits[base + p + step - 1] <= key:
+            p += step
+        step >>= 1
+    return min(p, CODES - 1) + 1
+
+
+@njit(cache=True, nogil=True)
+def binding_of(blocks: Blocks, attribute: int, epoch: int) -> int:
+    """Position in `cell` and `split_row` of the binding that nodes of an epoch use."""
+    return 2 * attribute + (0 if epoch >= blocks.bound_at[attribute] else 1)
+
+
+@njit(cache=True, nogil=True)
+def pair_cell(kind: int, a: int, b: int) -> int:
+    key = (np.uint64(kind) << np.uint64(40)) | (np.uint64(a) << np.uint64(20)) | np.uint64(b)
+    return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1))
+
+
+@njit(cache=True, nogil=True)
+def _sampled(blocks: Blocks, attribute: int, key: np.uint64) -> None:
+    count = np.int64(blocks.constrained[attribute])
+    blocks.constrained[attribute] += np.uint32(1)
+    if count < RESERVOIR:
+        at = count
+    else:
+        at = np.int64(random(blocks) % np.uint64(min(count, _KEEPS * RESERVOIR)))
+        if at >= RESERVOIR:
+            return
+    blocks.reservoir[attribute * RESERVOIR + at] = key
+
+
+@njit(cache=True, nogil=True)
+def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: int, s: Scratch) -> None:
+    """Learns from every `stride`-th slot which values and which pairs of attributes subscriptions ask for."""
+    for i in range(0, len(slots), stride):
+        n = constraints(known.records, known.strings, np.int64(slots[i]), s.attribute, s.kind, s.low, s.high, s.value)
+        for k in range(n):
+            if s.attribute[k] < MAX_BOUND and (s.kind[k] == EQUAL or s.kind[k] == BOUNDED):
+                _sampled(blocks, s.attribute[k], s.low[k])
+                if s.kind[k] == BOUNDED:
+                    _sampled(blocks, s.attribute[k], s.high[k])
+        # pairs of many attributes would be many; the first eight will do
+        for k in range(min(n, 8)):
+            for m in range(k + 1, min(n, 8)):
+                equal = s.kind[k] == EQUAL and s.kind[m] == EQUAL
+                at = pair_cell(1 if equal else 2, s.attribute[k], s.attribute[m])
+                blocks.pair_seen[at] += np.uint32(stride)
+
+
+@njit(cache=True, nogil=True)
+def _fresh_splits(blocks: Blocks, attribute: int, out: U64) -> float:
+    """Splits from the reservoir; returns how many different values subscriptions seem to ask for."""
+    count = min(np.int64(blocks.constrained[attribute]), RESERVOIR)
+    keys = np.sort(blocks.reservoir[attribute * RESERVOIR : attribute * RESERVOIR + count])
+    distinct = 0
+    for i in range(count):
+        if i == 0 or keys[i] != keys[i - 1]:
+            distinct += 1
+    out[:] = ~np.uint64(0)
+    n = 0
+    if distinct < CODES - 1:
+        for i in range(count):
+            if i == 0 or keys[i] != keys[i - 1]:
+                out[n] = keys[i]
+                n += 1
+    else:
+        for q in range(CODES - 1):
+            key = keys[q * count // (CODES - 1)]
+            if n == 0 or key != out[n - 1]:
+                out[n] = key
+                n += 1
+    if 2 * distinct > count:
+        # most are different: about as many as one would need to see so few repeats
+        return np.float64(count) * count / (2 * max(count - distinct, 1)) + distinct
+    return np.float64(distinct)
+
+
+@njit(cache=True, nogil=True)
+def _crowding(splits: U64, row: int, keys: U64) -> float:
+    """How likely two keys share a code."""
+    counts = np.zeros(256, np.int64)
+    for i in range(len(keys)):
+        counts[code_in_row(splits, row, keys[i])] += 1
+    total = 0
+    for i in range(256):
+        total += counts[i] * counts[i]
+    return total / (len(keys) * len(keys))
+
+
+@njit(cache=True, nogil=True)
+def bind(blocks: Blocks, attribute: int) -> None:
+    """Gives an attribute a binding, the first or a second. There is room for a row of splits."""
+    use = np.zeros(CELLS, np.int64)
+    for i in range(len(blocks.bound_at) * 2):
+        if blocks.split_row[i] > 0:
+            # an attribute that is seldom carried collides seldom
+            use[blocks.cell[i]] += 1
+    best = 0
+    for c in range(CELLS):
+        if use[c] < use[best]:
+            best = c
+    row = np.int64(0)
+    rows = blocks.state[SPLIT_ROWS]
+    taken = np.zeros(rows + 2, np.uint8)
+    for i in range(len(blocks.bound_at) * 2):
+        taken[blocks.split_row[i]] = 1
+    for candidate in range(1, rows + 2):
+        if not taken[candidate]:
+            row = candidate
+            break
+    blocks.state[SPLIT_ROWS] = max(rows, row)
+    blocks.distinct[attribute] = _fresh_splits(blocks, attribute, blocks.splits[row * SPLITS : (row + 1) * SPLITS])
+    if blocks.split_row[2 * attribute]:
+        blocks.state[EPOCH] += 1
+        blocks.split_row[2 * attribute + 1] = blocks.split_row[2 * attribute]
+        blocks.cell[2 * attribute + 1] = blocks.cell[2 * attribute]
+        blocks.bound_at[attribute] = blocks.state[EPOCH]
+    blocks.split_row[2 * attribute] = row
+    blocks.cell[2 * attribute] = best
+
+
+@njit(cache=True, nogil=True)
+def unbind_old(blocks: Blocks) -> None:
+    """Ends all second bindings: no node uses them any more."""
+    for a in range(len(blocks.bound_at)):
+        blocks.split_row[2 * a + 1] = 0
+
+
+@njit(cache=True, nogil=True)
+def unbound(blocks: Blocks, attributes: int) -> I32:
+    """Attributes that have been sampled and have no codes."""
+    out = np.empty(min(attributes, MAX_BOUND), np.int32)
+    n = 0
+    for a in range(len(out)):
+        if blocks.constrained[a] and not blocks.split_row[2 * a]:
+            out[n] = a
+            n += 1
+    return out[:n]
+
+
+@njit(cache=True, nogil=True)
+def drifted(blocks: Blocks, attributes: int) -> I32:
+    """Attributes whose bounds crowd in their codes twice as much as they would in fresh ones."""
+    out = np.empty(min(attributes, MAX_BOUND), np.int32)
+    fresh = np.empty(SPLITS, np.uint64)
+    n = 0
+    for a in range(len(out)):
+        row = np.int64(blocks.split_row[2 * a])
+        count = min(np.int64(blocks.constrained[a]), RESERVOIR)
+        if not row or count < 2:
+            continue
+        keys = blocks.reservoir[a * RESERVOIR : a * RESERVOIR + count]
+        _fresh_splits(blocks, a, fresh)
+        if _crowding(blocks.splits, row, keys) > 2 * _crowding(fresh, 0, keys):
+            out[n] = a
+            n += 1
+    return out[:n]
+
+
+@njit(cache=True, nogil=True)
+def _put_code(low: U8, high: U8, at: int, cell: int, low_code: int, high_code: int) -> bool:
+    """Into both copies; returns whether the cell was taken already."""
+    place = at + cell + (16 if cell >= 16 else 0)
+    shared = high[place] != 0
+    if shared:
+        low_code = min(low_code, np.int64(low[place]))
+        high_code = max(high_code, np.int64(high[place]))
+    low[place] = low_code
+    low[place + 16] = low_code
+    high[place] = high_code
+    high[place + 16] = high_code
+    return shared
+
+
+@njit(cache=True, nogil=True)
+def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> bool:
+    """The publications' tables. Returns whether points will not do: a cell is shared, or a row is vague."""
+    rows = len(batch.carried)
+    low[: rows * TABLE] = 255
+    high[: rows * TABLE] = 0
+    interval = False
+    for row in range(rows):
+        at = row * TABLE
+        if batch.vague[row]:
+            interval = True
+        for e in range(batch.start[row], batch.start[row + 1]):
+            attribute = np.int64(batch.attribute[e])
+            if attribute >= len(blocks.bound_at):
+                continue
+            for b in range(2 * attribute, 2 * attribute + 2):
+                split_row = np.int64(blocks.split_row[b])
+                if not split_row:
+                    continue
+                low_code = code_in_row(blocks.splits, split_row, batch.low[e])
+                high_code = low_code
+                if batch.low[e] != batch.high[e]:
+                    high_code = code_in_row(blocks.splits, split_row, batch.high[e])
+                if _put_code(low, high, at, np.int64(blocks.cell[b]), low_code, high_code):
+                    interval = True
+    return interval
+
+
+@njit(cache=True, nogil=True)
+def relax(low: U8, high: U8) -> None:
+    """What is absent may be anything."""
+    for i in range(len(high)):
+        if high[i] == 0:
+            low[i] = 1
+            high[i] = CODES
+
+
+@njit(cache=True, nogil=True)
+def note_publications(blocks: Blocks, batch: Batch, stride: int) -> None:
+    """Learns how often attributes are carried. Older publications count less."""
+    if blocks.state[EVENTS] > 1 << 16:
+        blocks.state[EVENTS] >>= 1
+        for a in range(len(blocks.seen)):
+            blocks.seen[a] >>= np.uint32(1)
+    for row in range(0, len(batch.carried), stride):
+        blocks.state[EVENTS] += 1
+        for e in range(batch.start[row], batch.start[row + 1]):
+            if batch.attribute[e] < len(blocks.seen):
+                blocks.seen[batch.attribute[e]] += np.uint32(1)

@@ -1,0 +1,94 @@
+"""What a slot asks, how selective each of its constraints is, and which three become lanes."""
+
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
+from matching.blocks.view import CODES, EPOCH, EQUAL_ONE, EQUAL_TWO, EVENTS, Blocks
+from matching.records import EQUAL, OPEN, PRESENT, constraints
+from matching.verification import Known
+
+U8 = npt.NDArray[np.uint8]
+
+
+@njit(cache=True, nogil=True)
+def describe(blocks: Blocks, known: Known, slot: int, s: Scratch) -> int:
+    """Fills the constraints of a slot and, as `fraction`, the share of publications that are thought to satisfy each."""
+    n = constraints(known.records, known.strings, slot, s.attribute, s.kind, s.low, s.high, s.value)
+    epoch = blocks.state[EPOCH]
+    for k in range(n):
+        a = np.int64(s.attribute[k])
+        # before any publication was seen all attributes are taken to be carried
+        carried = (np.float64(blocks.seen[a]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
+        if s.kind[k] == OPEN:
+            s.fraction[k] = 2.0
+            continue
+        if s.kind[k] == PRESENT:
+            s.fraction[k] = carried
+            continue
+        share = 0.5
+        if a < MAX_BOUND and blocks.split_row[2 * a]:
+            one = 1.0 / max(np.float64(blocks.distinct[a]), 1.0)
+            if s.kind[k] == EQUAL:
+                share = one
+            else:
+                row = np.int64(blocks.split_row[binding_of(blocks, a, epoch)])
+                first = code_in_row(blocks.splits, row, s.low[k])
+                last = code_in_row(blocks.splits, row, s.high[k])
+                share = max((last - first + 1) / CODES, one)
+        elif s.kind[k] == EQUAL:
+            share = 0.01
+        s.fraction[k] = min(carried * share, 1.0)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def make_lanes(blocks: Blocks, s: Scratch, n: int, table: int, epoch: int, out: U8, at: int) -> None:
+    """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first."""
+    for k in range(3):
+        out[at + 3 * k] = 0
+        out[at + 3 * k + 1] = 0
+        out[at + 3 * k + 2] = 255
+    kind = blocks.table_kind[table]
+    hashed = kind == EQUAL_TWO or kind == EQUAL_ONE
+    a = blocks.table_a[table]
+    b = blocks.table_b[table]
+    for k in range(n):
+        s.chosen[k] = 0
+    made = 0
+    for turn in range(2):
+        # first those beyond the access predicates; then those too, which boxes decide only roughly
+        while made < 3:
+            best = -1
+            for k in range(n):
+                attribute = np.int64(s.attribute[k])
+                if s.chosen[k] or s.kind[k] == OPEN or attribute >= MAX_BOUND or not blocks.split_row[2 * attribute]:
+                    continue
+                if s.kind[k] == PRESENT and s.fraction[k] > 0.9:
+                    continue
+                if (attribute == a or attribute == b) and (turn == 0 or hashed):
+                    continue
+                if best < 0 or s.fraction[k] < s.fraction[best]:
+                    best = k
+            if best < 0:
+                break
+            s.chosen[best] = 1
+            binding = binding_of(blocks, np.int64(s.attribute[best]), epoch)
+            row = np.int64(blocks.split_row[binding])
+            first = code_in_row(blocks.splits, row, s.low[best])
+            last = max(code_in_row(blocks.splits, row, s.high[best]), first)
+            cell = blocks.cell[binding]
+            # kept in the order of cells, so that the first lanes of many slots are of few attributes
+            place = made
+            while place > 0 and out[at + 3 * (place - 1)] > cell:
+                for byte in range(3):
+                    out[at + 3 * place + byte] = out[at + 3 * (place - 1) + byte]
+                place -= 1
+            out[at + 3 * place] = cell
+            out[at + 3 * place + 1] = first
+            out[at + 3 * place + 2] = last - first
+            made += 1

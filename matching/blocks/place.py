@@ -1,0 +1,659 @@
+"""Putting slots into the index and taking them out: the choice of the access predicate, and the way down to a lane."""
+
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, pair_cell
+from matching.blocks.describe import describe, make_lanes
+from matching.blocks.lanes import box_test
+from matching.blocks.pools import (
+    clear_box,
+    count_in_table,
+    find_group,
+    find_table,
+    free_group,
+    free_leaf,
+    free_node,
+    group_key,
+    new_group,
+    new_leaf,
+    new_node,
+    new_table,
+)
+from matching.blocks.tiling import (
+    box_of_chunk,
+    dimension,
+    draw_first_lane,
+    hull_codes,
+    put_box,
+    tile,
+)
+from matching.blocks.view import (
+    ALWAYS,
+    BOX_BYTES,
+    CHUNK,
+    EPOCH,
+    EQUAL_ONE,
+    EQUAL_TWO,
+    EVENTS,
+    GROUP_CELLS,
+    GROUPS,
+    INLINE,
+    INLINE_SLOTS,
+    LEAF,
+    LEAF_LANES,
+    LEAVES,
+    LIVE,
+    MOVE_COUNT,
+    NODES,
+    PAIR,
+    RECODE_COUNT,
+    ROOT_EPOCH,
+    ROOTS,
+    SINGLE,
+    SWEEP,
+    TABLES,
+    TOPIC,
+    Blocks,
+)
+from matching.machine import trailing_zeros
+from matching.records import EQUAL, HAS_TOPIC, OPEN
+from matching.verification import Known
+
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+# Nanoseconds, measured on one core: what a publication pays for a table that it can use, and for a lane of a leaf that it reaches.
+_PROBE: Final = 25.0
+_ROOT: Final = 8.0
+_LANE: Final = 0.4
+
+
+@njit(cache=True, nogil=True)
+def has_room(blocks: Blocks) -> bool:
+    """For one more slot, whatever it sets off: a chunk that splits takes two nodes, two roots and 64 leaves before it gives any back."""
+    state = blocks.state
+    return (
+        state[LEAVES] + 80 < len(blocks.leaf_count)
+        and state[NODES] + 8 < len(blocks.children)
+        and state[GROUPS] + 4 < len(blocks.group_form)
+        and state[TABLES] + 4 < len(blocks.table_kind)
+        and 2 * (state[GROUP_CELLS] + 4) < len(blocks.group_cells)
+        and 2 * (state[TABLES] + 4) < len(blocks.table_cells)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _extent(members: float) -> float:
+    """How wide a leaf is in each of two dimensions, as a share of the whole."""
+    return np.sqrt(32.0 / (members + 32.0))
+
+
+@njit(cache=True, nogil=True)
+def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Scratch) -> tuple[int, int, int, float]:
+    """The cheapest access predicate of a slot: kind of table, which constraints (-1: none), and expected nanoseconds a publication."""
+    total = np.float64(blocks.state[LIVE]) + 1.0
+    kind = ALWAYS
+    first = -1
+    second = -1
+    best = _LANE
+    words = known.records.words
+    at = np.int64(known.records.offset[slot])
+    if hashing and words[at] & np.uint32(HAS_TOPIC):
+        node = np.int64(words[at + 1])
+        share = np.float64(known.topics.below[node]) / max(np.float64(known.topics.below[0]), 1.0)
+        cost = _LANE * share + _PROBE / total
+        if cost < best:
+            best = cost
+            kind = TOPIC
+    # with many attributes, pairs of the eight most selective
+    limit = 3.0
+    if n > 8:
+        ordered = np.sort(s.fraction[:n])
+        limit = ordered[7]
+    for k in range(n):
+        if s.kind[k] == OPEN or s.fraction[k] > limit:
+            continue
+        a = np.int64(s.attribute[k])
+        carried = (np.float64(blocks.seen[a]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
+        coded = a < MAX_BOUND and blocks.split_row[2 * a] != 0
+        if hashing and s.kind[k] == EQUAL:
+            table = find_table(blocks, EQUAL_ONE, a, -1)
+            members = np.float64(blocks.table_count[table]) if table else 0.0
+            cost = _LANE * s.fraction[k] + _PROBE * carried / (members + 1.0)
+            if cost < best:
+                best = cost
+                kind = EQUAL_ONE
+                first = k
+                second = -1
+        if coded:
+            table = find_table(blocks, SINGLE, a, -1)
+            members = np.float64(blocks.table_count[table]) if table else 0.0
+            cost = _LANE * min(s.fraction[k] + carried * 32.0 / (members + 32.0), carried) + _ROOT * carried / (
+                members + 1.0
+            )
+            if cost < best:
+                best = cost
+                kind = SINGLE
+                first = k
+                second = -1
+        for m in range(k + 1, n):
+            if s.kind[m] == OPEN or s.fraction[m] > limit:
+                continue
+            b = np.int64(s.attribute[m])
+            also_carried = (np.float64(blocks.seen[b]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
+            both = carried * also_carried
+            equal = s.kind[k] == EQUAL and s.kind[m] == EQUAL
+            if hashing and equal:
+                table = find_table(blocks, EQUAL_TWO, a, b)
+                members = np.float64(blocks.table_count[table]) if table else 0.0
+                # others are sure to come that could use it too
+                members += 0.5 * np.float64(blocks.pair_seen[pair_cell(1, a, b)])
+                cost = _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
+                if cost < best:
+                    best = cost
+                    kind = EQUAL_TWO
+                    first = k
+                    second = m
+            if coded and b < MAX_BOUND and blocks.split_row[2 * b]:
+                table = find_table(blocks, PAIR, a, b)
+                members = np.float64(blocks.table_count[table]) if table else 0.0
+                expected = members + 0.1 * np.float64(blocks.pair_seen[pair_cell(1 if equal else 2, a, b)])
+                extent = _extent(expected)
+                reach = min(s.fraction[k] + extent * carried, carried) * min(
+                    s.fraction[m] + extent * also_carried, also_carried
+                )
+                cost = _LANE * reach + _ROOT * both / (expected + 1.0)
+                if cost < best:
+                    best = cost
+                    kind = PAIR
+                    first = k
+                    second = m
+    return kind, first, second, best
+
+
+@njit(cache=True, nogil=True)
+def _group_for(blocks: Blocks, known: Known, slot: int, kind: int, first: int, second: int, s: Scratch) -> int:
+    """Finds or makes the group of an access predicate."""
+    a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
+    b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
+    value_a = np.uint64(0)
+    value_b = np.uint64(0)
+    low_a = np.uint64(0)
+    low_b = np.uint64(0)
+    if kind == EQUAL_TWO or kind == EQUAL_ONE:
+        value_a = s.value[first]
+        low_a = s.low[first]
+        if second >= 0:
+            value_b = s.value[second]
+            low_b = s.low[second]
+    elif kind == TOPIC:
+        value_a = np.uint64(known.records.words[np.int64(known.records.offset[slot]) + 1])
+    table = find_table(blocks, kind, a, b)
+    if not table:
+        table = new_table(blocks, kind, a, b)
+    key = group_key(table, value_a, value_b)
+    group = find_group(blocks, key)
+    if not group:
+        group = new_group(blocks, table, key, low_a, low_b)
+        if kind == TOPIC:
+            blocks.topic_group[np.int64(value_a)] = group
+    return group
+
+
+@njit(cache=True, nogil=True)
+def _write_lane(blocks: Blocks, leaf: int, lane: int, slot: int, lanes: U8, at: int) -> None:
+    for k in range(9):
+        blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = lanes[at + k]
+    blocks.leaf_slots[leaf * 32 + lane] = slot
+    blocks.leaf_count[leaf] += 1
+    blocks.home[slot] = leaf * 32 + lane
+
+
+@njit(cache=True, nogil=True)
+def _free_lane(blocks: Blocks, leaf: int) -> int:
+    lane = 0
+    while blocks.leaf_slots[leaf * 32 + lane] >= 0:
+        lane += 1
+    return lane
+
+
+@njit(cache=True, nogil=True)
+def _open_leaf(blocks: Blocks, known: Known, group: int, count: int, s: Scratch) -> None:
+    """A group leaves its inline form: its slots move into a leaf."""
+    epoch = blocks.state[EPOCH]
+    leaf = new_leaf(blocks, group, 0, epoch)
+    for i in range(count):
+        slot = np.int64(blocks.group_slots[INLINE_SLOTS * group + i])
+        n = describe(blocks, known, slot, s)
+        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+        _write_lane(blocks, leaf, i, slot, s.member_lanes, 0)
+    blocks.group_form[group] = LEAF
+    blocks.group_ref[group] = leaf
+
+
+@njit(cache=True, nogil=True)
+def _open_chunk(blocks: Blocks, known: Known, group: int, s: Scratch) -> None:
+    """A full leaf becomes a chunk."""
+    leaf = np.int64(blocks.group_ref[group])
+    chunk = new_node(blocks, group, np.int64(blocks.leaf_epoch[leaf]))
+    blocks.leaf_parent[leaf] = chunk
+    blocks.child[chunk * 32] = leaf
+    blocks.children[chunk] = 1
+    blocks.node_live[chunk] = blocks.leaf_count[leaf]
+    blocks.group_form[group] = CHUNK
+    blocks.group_ref[group] = chunk
+    tile(blocks, known, chunk, s)
+
+
+@njit(cache=True, nogil=True)
+def _enlargement(blocks: Blocks, node: int, position: int, low_a: int, high_a: int, low_b: int, high_b: int) -> int:
+    """How much area a box gains, then how large it is: smaller is better."""
+    base = node * BOX_BYTES + position
+    first_a = np.int64(blocks.boxes[base + 32])
+    last_a = first_a + np.int64(blocks.boxes[base + 64])
+    first_b = np.int64(blocks.boxes[base + 128])
+    last_b = first_b + np.int64(blocks.boxes[base + 160])
+    before = (last_a - first_a + 1) * (last_b - first_b + 1)
+    after = (max(last_a, high_a) - min(first_a, low_a) + 1) * (max(last_b, high_b) - min(first_b, low_b) + 1)
+    return (after - before) * 65536 + after
+
+
+@njit(cache=True, nogil=True)
+def _chunk_for(blocks: Blocks, group: int, low_a: int, high_a: int, low_b: int, high_b: int, s: Scratch) -> int:
+    """The chunk whose box grows least; those that hold the middle are looked at first."""
+    a = dimension(blocks, group, 0)
+    b = dimension(blocks, group, 1)
+    if a < 0:
+        # without dimensions the newest chunk takes what comes
+        root = np.int64(blocks.group_ref[group])
+        best = np.int64(0)
+        for position in range(32):
+            chunk = np.int64(blocks.child[root * 32 + position])
+            if chunk and (not best or blocks.node_live[chunk] < blocks.node_live[best]):
+                best = chunk
+        return best
+    epoch = blocks.state[EPOCH]
+    s.table[:] = 0
+    for which in range(2):
+        attribute = a if which == 0 else b
+        if attribute < 0:
+            continue
+        cell = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
+        code = (low_a + high_a) // 2 if which == 0 else (low_b + high_b) // 2
+        place = cell + (16 if cell >= 16 else 0)
+        s.table[place] = code
+        s.table[place + 16] = code
+    best = np.int64(0)
+    least = np.int64(1) << 60
+    for everything in range(2):
+        root = np.int64(blocks.group_ref[group])
+        while root:
+            mask = np.uint32(0xFFFFFFFF)
+            if not everything:
+                mask = box_test(blocks.boxes, root * BOX_BYTES, s.table, s.table, 0)
+            while mask:
+                position = trailing_zeros(mask)
+                mask &= mask - np.uint32(1)
+                chunk = np.int64(blocks.child[root * 32 + position])
+                if not chunk:
+                    continue
+                cost = _enlargement(blocks, root, position, low_a, high_a, low_b, high_b)
+                if cost < least:
+                    least = cost
+                    best = chunk
+            root = np.int64(blocks.node_parent[root])
+        if best:
+            break
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _leaf_for(
+    blocks: Blocks, chunk: int, low_a: int, high_a: int, low_b: int, high_b: int, cell: int, low: int, high: int
+) -> int:
+    """Position of the leaf with room that suits best, -1 if all are full."""
+    group = np.int64(blocks.node_group[chunk])
+    plane = dimension(blocks, group, 0) >= 0
+    best = -1
+    least = np.int64(1) << 60
+    for position in range(32):
+        leaf = np.int64(blocks.child[chunk * 32 + position])
+        if not leaf or blocks.leaf_count[leaf] == 32:
+            continue
+        if plane:
+            cost = _enlargement(blocks, chunk, position, low_a, high_a, low_b, high_b)
+        else:
+            base = chunk * BOX_BYTES + position
+            first = np.int64(blocks.boxes[base + 32])
+            last = first + np.int64(blocks.boxes[base + 64])
+            if first == 0:
+                cost = np.int64(40)  # admits everything already
+            elif blocks.boxes[base] == cell:
+                cost = max(last, high) - min(first, low) - (last - first)
+            else:
+                cost = np.int64(300)  # would have to admit everything
+        if cost < least:
+            least = cost
+            best = position
+    if not plane and least >= 40 and blocks.children[chunk] < 32:
+        return -1
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _put_in_chunk(blocks: Blocks, known: Known, group: int, slot: int, n: int, s: Scratch) -> None:
+    """`n`: constraints of the slot in the scratch, 0 if they are not there any more."""
+    chunk = np.int64(blocks.group_ref[group])
+    a = dimension(blocks, group, 0)
+    b = dimension(blocks, group, 1)
+    epoch = blocks.state[EPOCH]
+    low_a = 0
+    high_a = 255
+    low_b = 0
+    high_b = 255
+    while True:
+        if a >= 0:
+            low_a, high_a = hull_codes(blocks, known, slot, a, epoch)
+        if b >= 0:
+            low_b, high_b = hull_codes(blocks, known, slot, b, epoch)
+        if blocks.group_form[group] == ROOTS:
+            chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, s)
+        if blocks.node_epoch[chunk] != epoch or blocks.node_live[chunk] >= 960:
+            # coded otherwise, or as good as full: laid out anew, which may make it two
+            tile(blocks, known, chunk, s)
+            n = 0
+            continue
+        break
+    if not n:
+        n = describe(blocks, known, slot, s)
+    make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+    cell = np.int64(s.member_lanes[0])
+    low = np.int64(s.member_lanes[1])
+    high = low + np.int64(s.member_lanes[2])
+    position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high)
+    if position < 0:
+        position = 0
+        while blocks.child[chunk * 32 + position]:
+            position += 1
+        leaf = new_leaf(blocks, group, chunk, epoch)
+        blocks.child[chunk * 32 + position] = leaf
+        blocks.children[chunk] += 1
+    leaf = np.int64(blocks.child[chunk * 32 + position])
+    fresh = blocks.leaf_count[leaf] == 0
+    _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
+    blocks.node_live[chunk] += 1
+    if a < 0:
+        draw_first_lane(blocks, chunk, position, leaf)
+        if fresh:
+            put_box(blocks, chunk, position, 1, 0, 0, 255)
+        box_of_chunk(blocks, chunk)
+        return
+    for which in range(2):
+        attribute = a if which == 0 else b
+        low = low_a if which == 0 else low_b
+        high = high_a if which == 0 else high_b
+        if attribute < 0:
+            if fresh:
+                put_box(blocks, chunk, position, which, 0, 0, 255)
+            continue
+        cell = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
+        _widen(blocks, chunk, position, which, cell, low, high, fresh)
+        root = np.int64(blocks.node_parent[chunk])
+        if root:
+            at = 0
+            while blocks.child[root * 32 + at] != chunk:
+                at += 1
+            _widen(blocks, root, at, which, cell, low, high, False)
+
+
+@njit(cache=True, nogil=True)
+def _widen(blocks: Blocks, node: int, position: int, which: int, cell: int, low: int, high: int, fresh: bool) -> None:
+    base = node * BOX_BYTES + 96 * which + position
+    if not fresh:
+        first = np.int64(blocks.boxes[base + 32])
+        last = first + np.int64(blocks.boxes[base + 64])
+        low = min(low, first)
+        high = max(high, last)
+    put_box(blocks, node, position, which, cell, low, high)
+
+
+@njit(cache=True, nogil=True)
+def put(blocks: Blocks, known: Known, slot: int, hashing: bool, s: Scratch) -> None:
+    n = describe(blocks, known, slot, s)
+    kind, first, second, _cost = choose(blocks, known, slot, n, hashing, s)
+    group = _group_for(blocks, known, slot, kind, first, second, s)
+    put_in_group(blocks, known, group, slot, n, s)
+    count_in_table(blocks, np.int64(blocks.group_table[group]), 1)
+    blocks.state[LIVE] += 1
+    if kind == TOPIC:
+        node = np.int64(known.records.words[np.int64(known.records.offset[slot]) + 1])
+        _count_topic(blocks, known, node, 1)
+
+
+@njit(cache=True, nogil=True)
+def _count_topic(blocks: Blocks, known: Known, node: int, change: int) -> None:
+    while True:
+        blocks.topic_below[node] += change
+        if node == 0:
+            return
+        node = np.int64(known.topics.parent[node])
+
+
+@njit(cache=True, nogil=True)
+def put_in_group(blocks: Blocks, known: Known, group: int, slot: int, n: int, s: Scratch) -> None:
+    """`n`: constraints of the slot, already in the scratch."""
+    count = np.int64(blocks.group_count[group])
+    blocks.group_count[group] += 1
+    if blocks.group_form[group] == INLINE:
+        if count < INLINE_SLOTS:
+            blocks.group_slots[INLINE_SLOTS * group + count] = slot
+            blocks.home[slot] = -group - 1
+            return
+        _open_leaf(blocks, known, group, count, s)
+        n = 0
+    if blocks.group_form[group] == LEAF:
+        leaf = np.int64(blocks.group_ref[group])
+        if blocks.leaf_epoch[leaf] != blocks.state[EPOCH]:
+            recode_leaf(blocks, known, leaf, s)
+            n = 0
+        if blocks.leaf_count[leaf] < 32:
+            if not n:
+                n = describe(blocks, known, slot, s)
+            make_lanes(blocks, s, n, blocks.group_table[group], blocks.state[EPOCH], s.member_lanes, 0)
+            _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
+            return
+        _open_chunk(blocks, known, group, s)
+        n = 0
+    _put_in_chunk(blocks, known, group, slot, n, s)
+
+
+@njit(cache=True, nogil=True)
+def recode_leaf(blocks: Blocks, known: Known, leaf: int, s: Scratch) -> None:
+    """Of a leaf that stands alone in its group."""
+    epoch = blocks.state[EPOCH]
+    table = np.int64(blocks.group_table[blocks.leaf_group[leaf]])
+    for lane in range(32):
+        slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
+        if slot < 0:
+            continue
+        n = describe(blocks, known, slot, s)
+        make_lanes(blocks, s, n, table, epoch, s.member_lanes, 0)
+        for k in range(9):
+            blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[k]
+    blocks.leaf_epoch[leaf] = epoch
+    blocks.state[RECODE_COUNT] += 1
+
+
+@njit(cache=True, nogil=True)
+def insert(blocks: Blocks, known: Known, slots: I32, begin: int, hashing: bool, s: Scratch) -> int:
+    """Goes on until a pool may run out; returns the next position."""
+    for i in range(begin, len(slots)):
+        if not has_room(blocks):
+            return i
+        put(blocks, known, np.int64(slots[i]), hashing, s)
+    return len(slots)
+
+
+@njit(cache=True, nogil=True)
+def take(blocks: Blocks, known: Known, slot: int) -> None:
+    """Takes a slot out of its place. Its record is still there."""
+    home = np.int64(blocks.home[slot])
+    if home < 0:
+        group = -home - 1
+        count = np.int64(blocks.group_count[group])
+        base = INLINE_SLOTS * group
+        for i in range(count):
+            if blocks.group_slots[base + i] == slot:
+                blocks.group_slots[base + i] = blocks.group_slots[base + count - 1]
+                break
+    else:
+        leaf = home >> 5
+        lane = home & 31
+        group = np.int64(blocks.leaf_group[leaf])
+        base = leaf * LEAF_LANES + lane
+        for k in range(3):
+            blocks.lanes[base + 96 * k] = 0
+            blocks.lanes[base + 96 * k + 32] = 255
+            blocks.lanes[base + 96 * k + 64] = 0
+        blocks.leaf_slots[leaf * 32 + lane] = -1
+        blocks.leaf_count[leaf] -= 1
+        chunk = np.int64(blocks.leaf_parent[leaf])
+        if chunk:
+            _left_chunk(blocks, group, chunk, leaf)
+        elif blocks.leaf_count[leaf] == 0:
+            free_leaf(blocks, leaf)
+            blocks.group_form[group] = INLINE
+    blocks.group_count[group] -= 1
+    blocks.state[LIVE] -= 1
+    table = np.int64(blocks.group_table[group])
+    count_in_table(blocks, table, -1)
+    if blocks.table_kind[table] == TOPIC:
+        node = np.int64(known.records.words[np.int64(known.records.offset[slot]) + 1])
+        _count_topic(blocks, known, node, -1)
+        if blocks.group_count[group] == 0:
+            blocks.topic_group[node] = 0
+    if blocks.group_count[group] == 0:
+        free_group(blocks, group)
+
+
+@njit(cache=True, nogil=True)
+def _left_chunk(blocks: Blocks, group: int, chunk: int, leaf: int) -> None:
+    """After a slot has left a leaf of a chunk: what is empty goes."""
+    blocks.node_live[chunk] -= 1
+    blocks.node_gone[chunk] += 1
+    if blocks.leaf_count[leaf]:
+        return
+    position = 0
+    while blocks.child[chunk * 32 + position] != leaf:
+        position += 1
+    blocks.child[chunk * 32 + position] = 0
+    clear_box(blocks, chunk, position)
+    blocks.children[chunk] -= 1
+    free_leaf(blocks, leaf)
+    if blocks.children[chunk]:
+        return
+    root = np.int64(blocks.node_parent[chunk])
+    free_node(blocks, chunk)
+    if not root:
+        blocks.group_form[group] = INLINE
+        return
+    position = 0
+    while blocks.child[root * 32 + position] != chunk:
+        position += 1
+    blocks.child[root * 32 + position] = 0
+    clear_box(blocks, root, position)
+    blocks.children[root] -= 1
+    if blocks.children[root]:
+        return
+    if blocks.group_ref[group] == root:
+        blocks.group_ref[group] = blocks.node_parent[root]
+    else:
+        before = np.int64(blocks.group_ref[group])
+        while blocks.node_parent[before] != root:
+            before = np.int64(blocks.node_parent[before])
+        blocks.node_parent[before] = blocks.node_parent[root]
+    free_node(blocks, root)
+    if not blocks.group_ref[group]:
+        blocks.group_form[group] = INLINE
+
+
+@njit(cache=True, nogil=True)
+def remove(blocks: Blocks, known: Known, slots: I32) -> None:
+    for i in range(len(slots)):
+        take(blocks, known, np.int64(slots[i]))
+
+
+@njit(cache=True, nogil=True)
+def sweep(blocks: Blocks, known: Known, budget: int, hashing: bool, s: Scratch) -> bool:
+    """Maintenance in small pieces, first node by node, then group by group: what is of an older coding is coded anew, chunks that have
+    lost much are laid out anew, slots of groups that have become dear move to a cheaper access predicate. `budget` is in slots.
+    Returns whether a round ended."""
+    state = blocks.state
+    while budget > 0 and has_room(blocks):
+        at = state[SWEEP]
+        state[SWEEP] += 1
+        budget -= 1
+        if at < state[NODES]:
+            if at > 0 and blocks.node_group[at] and blocks.node_epoch[at] != ROOT_EPOCH:
+                budget -= _renew(blocks, known, at, s)
+            continue
+        group = at - state[NODES]
+        if group >= state[GROUPS]:
+            state[SWEEP] = 1
+            return True
+        if not blocks.group_table[group]:
+            continue
+        if blocks.group_form[group] <= LEAF:
+            budget -= np.int64(blocks.group_count[group])
+            if blocks.group_form[group] == LEAF and blocks.leaf_epoch[blocks.group_ref[group]] != state[EPOCH]:
+                recode_leaf(blocks, known, np.int64(blocks.group_ref[group]), s)
+            _reconsider(blocks, known, group, hashing, s)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _renew(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
+    """Returns the slots touched."""
+    if blocks.node_epoch[chunk] != blocks.state[EPOCH]:
+        blocks.state[RECODE_COUNT] += 1
+    elif 4 * blocks.node_gone[chunk] < blocks.node_live[chunk]:
+        return 1
+    live = np.int64(blocks.node_live[chunk])
+    tile(blocks, known, chunk, s)
+    return live
+
+
+@njit(cache=True, nogil=True)
+def _reconsider(blocks: Blocks, known: Known, group: int, hashing: bool, s: Scratch) -> None:
+    """A small group in a table that few use: its slots go where they are cheaper."""
+    table = np.int64(blocks.group_table[group])
+    if blocks.table_count[table] > 64 or blocks.table_kind[table] == ALWAYS:
+        return
+    count = np.int64(blocks.group_count[group])
+    for _ in range(count):
+        if blocks.group_form[group] == INLINE:
+            slot = np.int64(blocks.group_slots[INLINE_SLOTS * group])
+        else:
+            leaf = np.int64(blocks.group_ref[group])
+            lane = 0
+            while blocks.leaf_slots[leaf * 32 + lane] < 0:
+                lane += 1
+            slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
+        n = describe(blocks, known, slot, s)
+        kind, first, second, _cost = choose(blocks, known, slot, n, hashing, s)
+        a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
+        b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
+        if find_table(blocks, kind, a, b) == table or not has_room(blocks):
+            return
+        take(blocks, known, slot)
+        put(blocks, known, slot, hashing, s)
+        blocks.state[MOVE_COUNT] += 1
+        if not blocks.group_table[group]:
+            return

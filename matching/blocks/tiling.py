@@ -1,0 +1,403 @@
+"""Drawing the boxes: the members of a chunk are laid out anew so that each leaf's box is small.
+
+A group reached by the presence of attributes has those as dimensions: its chunks are cut like a k-d tree, at the median of the wider
+side. Any other group is sorted by its members' first lane: leaves of one attribute then get a box on that.
+"""
+
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.blocks.codes import Scratch, binding_of, code_in_row
+from matching.blocks.describe import describe, make_lanes
+from matching.blocks.pools import free_leaf, new_leaf, new_node
+from matching.blocks.view import (
+    BOX_BYTES,
+    CHUNK,
+    EPOCH,
+    LEAF_LANES,
+    PAIR,
+    ROOT_EPOCH,
+    ROOTS,
+    SINGLE,
+    SPLIT_COUNT,
+    TILE_COUNT,
+    Blocks,
+)
+from matching.records import CONTINUES, part_count, part_hull, parts_begin, payload
+from matching.verification import Known
+
+U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+
+FILL: Final = 24  # members a leaf gets: a quarter is left for what comes
+MOST: Final = 700  # members that a chunk is laid out with: more become two chunks
+
+
+@njit(cache=True, nogil=True)
+def dimension(blocks: Blocks, group: int, which: int) -> int:
+    """An attribute, or -1."""
+    table = blocks.group_table[group]
+    kind = blocks.table_kind[table]
+    if which == 0:
+        return np.int64(blocks.table_a[table]) if kind == PAIR or kind == SINGLE else np.int64(-1)
+    return np.int64(blocks.table_b[table]) if kind == PAIR else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def hull_codes(blocks: Blocks, known: Known, slot: int, attribute: int, epoch: int) -> tuple[int, int]:
+    """Codes of what a slot asks of an attribute that it constrains and that has a binding."""
+    words = known.records.words
+    at = np.int64(known.records.offset[slot])
+    count = part_count(words, at)
+    at = parts_begin(words, at)
+    low = np.uint64(0)
+    high = ~np.uint64(0)
+    for _ in range(count):
+        header = words[at]
+        if np.int64(header >> np.uint32(12)) == attribute:
+            part_low, part_high, _value = part_hull(words, at, known.strings)
+            if header & np.uint32(CONTINUES):
+                low = max(low, part_low)
+                high = min(high, part_high)
+            else:
+                low = part_low
+                high = part_high
+        at += 1 + payload(words, at)
+    row = np.int64(blocks.split_row[binding_of(blocks, attribute, epoch)])
+    first = code_in_row(blocks.splits, row, low)
+    last = code_in_row(blocks.splits, row, high)
+    # nothing satisfies a range that is inside out; anything will do for its codes
+    return first, max(first, last)
+
+
+@njit(cache=True, nogil=True)
+def put_box(blocks: Blocks, node: int, position: int, which: int, cell: int, low: int, high: int) -> None:
+    base = node * BOX_BYTES + 96 * which + position
+    blocks.boxes[base] = cell
+    blocks.boxes[base + 32] = low
+    blocks.boxes[base + 64] = high - low
+
+
+@njit(cache=True, nogil=True)
+def _collect(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
+    """Members of a chunk, with lanes and codes of today; its leaves are given back."""
+    n = 0
+    group = np.int64(blocks.node_group[chunk])
+    epoch = blocks.state[EPOCH]
+    recode = blocks.node_epoch[chunk] != epoch
+    blocks.node_epoch[chunk] = epoch
+    a = dimension(blocks, group, 0)
+    b = dimension(blocks, group, 1)
+    for position in range(32):
+        leaf = np.int64(blocks.child[chunk * 32 + position])
+        if not leaf:
+            continue
+        for lane in range(32):
+            slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
+            if slot < 0:
+                continue
+            s.member[n] = slot
+            if recode:
+                found = describe(blocks, known, slot, s)
+                make_lanes(blocks, s, found, blocks.group_table[group], epoch, s.member_lanes, 9 * n)
+            else:
+                for k in range(9):
+                    s.member_lanes[9 * n + k] = blocks.lanes[leaf * LEAF_LANES + 32 * k + lane]
+            if a >= 0:
+                low, high = hull_codes(blocks, known, slot, a, epoch)
+                s.member_codes[4 * n] = low
+                s.member_codes[4 * n + 1] = high
+            if b >= 0:
+                low, high = hull_codes(blocks, known, slot, b, epoch)
+                s.member_codes[4 * n + 2] = low
+                s.member_codes[4 * n + 3] = high
+            s.order[n] = n
+            n += 1
+        free_leaf(blocks, leaf)
+        blocks.child[chunk * 32 + position] = 0
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _sort_key(s: Scratch, member: int, which: int) -> int:
+    """Twice the middle in a dimension; which = 2: cell and low code of the first lane."""
+    if which == 2:
+        return np.int64(s.member_lanes[9 * member]) * 256 + np.int64(s.member_lanes[9 * member + 1])
+    return np.int64(s.member_codes[4 * member + 2 * which]) + np.int64(s.member_codes[4 * member + 2 * which + 1])
+
+
+@njit(cache=True, nogil=True)
+def _sort(s: Scratch, begin: int, end: int, which: int) -> None:
+    """A counting sort of `order[begin:end]`."""
+    keys = 32 * 256 if which == 2 else 512
+    if end - begin < 48 and which != 2:
+        for i in range(begin + 1, end):
+            member = s.order[i]
+            key = _sort_key(s, member, which)
+            k = i
+            while k > begin and _sort_key(s, s.order[k - 1], which) > key:
+                s.order[k] = s.order[k - 1]
+                k -= 1
+            s.order[k] = member
+        return
+    s.counts[:keys] = 0
+    for i in range(begin, end):
+        s.counts[_sort_key(s, s.order[i], which)] += 1
+    total = begin
+    for k in range(keys):
+        count = s.counts[k]
+        s.counts[k] = total
+        total += count
+    for i in range(begin, end):
+        key = _sort_key(s, s.order[i], which)
+        s.other[s.counts[key]] = s.order[i]
+        s.counts[key] += 1
+    for i in range(begin, end):
+        s.order[i] = s.other[i]
+
+
+@njit(cache=True, nogil=True)
+def _wider(s: Scratch, begin: int, end: int) -> int:
+    """The dimension in which the middles spread more."""
+    spread_0 = 0
+    for which in range(2):
+        lowest = 1 << 30
+        highest = -1
+        for i in range(begin, end):
+            key = _sort_key(s, s.order[i], which)
+            lowest = min(lowest, key)
+            highest = max(highest, key)
+        if which == 0:
+            spread_0 = highest - lowest
+        elif highest - lowest > spread_0:
+            return 1
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _cut(s: Scratch, begin: int, end: int, leaves: int, dimensions: int) -> int:
+    """Orders members so that each leaf's are together; `bounds` gets where leaves end. Returns the number of leaves."""
+    made = 0
+    if dimensions == 0:
+        _sort(s, begin, end, 2)
+        at = begin
+        while at < end:
+            cell = s.member_lanes[9 * s.order[at]]
+            stop = at
+            while stop < end and stop - at < FILL and s.member_lanes[9 * s.order[stop]] == cell:
+                stop += 1
+            # a leaf that is not full is made only while the others can still take the rest
+            if end - stop > (leaves - made - 1) * FILL:
+                stop = min(at + FILL, end)
+            s.bounds[made] = stop
+            made += 1
+            at = stop
+        return made
+    stack_begin = np.empty(64, np.int64)
+    stack_end = np.empty(64, np.int64)
+    stack_leaves = np.empty(64, np.int64)
+    depth = 1
+    stack_begin[0] = begin
+    stack_end[0] = end
+    stack_leaves[0] = leaves
+    while depth:
+        depth -= 1
+        b = stack_begin[depth]
+        e = stack_end[depth]
+        n = stack_leaves[depth]
+        if n == 1:
+            s.bounds[made] = e
+            made += 1
+            continue
+        which = _wider(s, b, e) if dimensions == 2 else 0
+        _sort(s, b, e, which)
+        half = n // 2
+        middle = b + (e - b) * half // n
+        # the left part is cut first, so that bounds rise
+        stack_begin[depth] = middle
+        stack_end[depth] = e
+        stack_leaves[depth] = n - half
+        stack_begin[depth + 1] = b
+        stack_end[depth + 1] = middle
+        stack_leaves[depth + 1] = half
+        depth += 2
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _lay(blocks: Blocks, chunk: int, s: Scratch, begin: int, end: int) -> None:
+    """Fills an empty chunk with `order[begin:end]`."""
+    group = np.int64(blocks.node_group[chunk])
+    epoch = np.int64(blocks.node_epoch[chunk])
+    a = dimension(blocks, group, 0)
+    b = dimension(blocks, group, 1)
+    dimensions = (1 if a >= 0 else 0) + (1 if b >= 0 else 0)
+    leaves = min(max((end - begin + FILL - 1) // FILL, 1), 32)
+    made = _cut(s, begin, end, leaves if dimensions else 32, dimensions)
+    at = begin
+    for position in range(made):
+        stop = np.int64(s.bounds[position])
+        leaf = new_leaf(blocks, group, chunk, epoch)
+        blocks.child[chunk * 32 + position] = leaf
+        for lane in range(stop - at):
+            member = np.int64(s.order[at + lane])
+            slot = s.member[member]
+            blocks.leaf_slots[leaf * 32 + lane] = slot
+            blocks.home[slot] = leaf * 32 + lane
+            for k in range(9):
+                blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[9 * member + k]
+        blocks.leaf_count[leaf] = stop - at
+        at = stop
+    blocks.children[chunk] = made
+    blocks.node_live[chunk] = end - begin
+    blocks.node_gone[chunk] = 0
+    draw_boxes(blocks, chunk, s, begin, a, b, epoch)
+
+
+@njit(cache=True, nogil=True)
+def draw_boxes(blocks: Blocks, chunk: int, s: Scratch, begin: int, a: int, b: int, epoch: int) -> None:
+    """Of leaves just laid; `bounds` says where each ends."""
+    at = begin
+    for position in range(32):
+        if not blocks.child[chunk * 32 + position]:
+            continue
+        stop = np.int64(s.bounds[position])
+        for which in range(2):
+            attribute = a if which == 0 else b
+            if attribute < 0:
+                put_box(blocks, chunk, position, which, 0, 0, 255)
+                continue
+            lowest = 255
+            highest = 0
+            for i in range(at, stop):
+                member = np.int64(s.order[i])
+                lowest = min(lowest, np.int64(s.member_codes[4 * member + 2 * which]))
+                highest = max(highest, np.int64(s.member_codes[4 * member + 2 * which + 1]))
+            put_box(
+                blocks,
+                chunk,
+                position,
+                which,
+                np.int64(blocks.cell[binding_of(blocks, attribute, epoch)]),
+                lowest,
+                highest,
+            )
+        if a < 0:
+            leaf = np.int64(blocks.child[chunk * 32 + position])
+            draw_first_lane(blocks, chunk, position, leaf)
+        at = stop
+
+
+@njit(cache=True, nogil=True)
+def draw_first_lane(blocks: Blocks, chunk: int, position: int, leaf: int) -> None:
+    """The box of a leaf in a group without dimensions: its first lanes', if they are of one cell; else it admits everything."""
+    base = leaf * LEAF_LANES
+    cell = -1
+    lowest = 255
+    highest = 0
+    for lane in range(32):
+        if blocks.leaf_slots[leaf * 32 + lane] < 0:
+            continue
+        this = np.int64(blocks.lanes[base + lane])
+        low = np.int64(blocks.lanes[base + 32 + lane])
+        high = low + np.int64(blocks.lanes[base + 64 + lane])
+        if cell >= 0 and this != cell:
+            put_box(blocks, chunk, position, 0, 0, 0, 255)
+            return
+        cell = this
+        lowest = min(lowest, low)
+        highest = max(highest, high)
+    put_box(blocks, chunk, position, 0, max(cell, 0), lowest, max(highest, lowest))
+
+
+@njit(cache=True, nogil=True)
+def box_of_chunk(blocks: Blocks, chunk: int) -> None:
+    """Redraws a chunk's own box in its root from those of its leaves."""
+    root = np.int64(blocks.node_parent[chunk])
+    if not root:
+        return
+    position = 0
+    while blocks.child[root * 32 + position] != chunk:
+        position += 1
+    base = chunk * BOX_BYTES
+    for which in range(2):
+        cell = -1
+        lowest = 255
+        highest = 0
+        mixed = False
+        for p in range(32):
+            if not blocks.child[chunk * 32 + p]:
+                continue
+            this = np.int64(blocks.boxes[base + 96 * which + p])
+            low = np.int64(blocks.boxes[base + 96 * which + 32 + p])
+            high = low + np.int64(blocks.boxes[base + 96 * which + 64 + p])
+            if low == 0 or (cell >= 0 and this != cell):
+                mixed = True
+                break
+            cell = this
+            lowest = min(lowest, low)
+            highest = max(highest, high)
+        if mixed or cell < 0:
+            put_box(blocks, root, position, which, 0, 0, 255)
+        else:
+            put_box(blocks, root, position, which, cell, lowest, highest)
+
+
+@njit(cache=True, nogil=True)
+def hang_in_root(blocks: Blocks, group: int, chunk: int) -> None:
+    """Below the first root of the group that has room, or a new one."""
+    root = np.int64(blocks.group_ref[group])
+    while root and blocks.children[root] == 32:
+        root = np.int64(blocks.node_parent[root])
+    if not root:
+        root = new_node(blocks, group, ROOT_EPOCH)
+        blocks.node_parent[root] = blocks.group_ref[group]
+        blocks.group_ref[group] = root
+    position = 0
+    while blocks.child[root * 32 + position]:
+        position += 1
+    blocks.child[root * 32 + position] = chunk
+    blocks.children[root] += 1
+    blocks.node_parent[chunk] = root
+
+
+@njit(cache=True, nogil=True)
+def tile(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> None:
+    """Lays out a chunk anew, or, if it is more than two thirds full, in two."""
+    group = np.int64(blocks.node_group[chunk])
+    n = _collect(blocks, known, chunk, s)
+    epoch = np.int64(blocks.node_epoch[chunk])
+    for position in range(32):
+        put_box(blocks, chunk, position, 0, 0, 255, 255)
+        put_box(blocks, chunk, position, 1, 0, 255, 255)
+    if n <= MOST:
+        _lay(blocks, chunk, s, 0, n)
+        blocks.state[TILE_COUNT] += 1
+        box_of_chunk(blocks, chunk)
+        return
+    a = dimension(blocks, group, 0)
+    b = dimension(blocks, group, 1)
+    which = 2
+    if b >= 0:
+        which = _wider(s, 0, n)
+    elif a >= 0:
+        which = 0
+    _sort(s, 0, n, which)
+    half = n // 2
+    other = new_node(blocks, group, epoch)
+    if blocks.group_form[group] == CHUNK:
+        blocks.group_form[group] = ROOTS
+        blocks.group_ref[group] = 0
+        hang_in_root(blocks, group, chunk)
+    hang_in_root(blocks, group, other)
+    _lay(blocks, other, s, half, n)
+    _lay(blocks, chunk, s, 0, half)
+    box_of_chunk(blocks, chunk)
+    box_of_chunk(blocks, other)
+    blocks.state[SPLIT_COUNT] += 1

@@ -1,0 +1,195 @@
+"""The arrays of the block index, and the pools they come from.
+
+    group    the slots that one access predicate leads to. Up to four stand in the group itself; more in a leaf; more in a chunk of
+             leaves; more in chunks below roots
+    node     32 children with a box each: a chunk has leaves below it, a root has chunks
+    leaf     32 lanes: three triples of codes, and the slots
+    table    a schema of access predicates: equality on one or two attributes, presence of one or two, topic, always
+
+Numbers of leaves, nodes, groups and tables begin at 1; 0 is none. Freed ones wait in lists. All arrays begin as zeros, so that memory
+that was never used is never touched.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F32 = npt.NDArray[np.float32]
+
+# kinds of tables
+EQUAL_TWO: Final = 1
+EQUAL_ONE: Final = 2
+PAIR: Final = 3
+SINGLE: Final = 4
+TOPIC: Final = 5
+ALWAYS: Final = 6
+
+# forms of groups
+INLINE: Final = 0
+LEAF: Final = 1
+CHUNK: Final = 2
+ROOTS: Final = 3
+
+ROOT_EPOCH: Final = -1  # roots have no codes of their own
+INLINE_SLOTS: Final = 4  # a group of so few costs less to verify than to filter
+LEAF_LANES: Final = 288  # bytes: three triples
+BOX_BYTES: Final = 192  # two triples
+CODES: Final = 254
+SPLITS: Final = 256  # room per attribute: 253 are used
+RESERVOIR: Final = 512  # keys sampled per attribute: twice as many as there are codes
+PAIR_CELLS: Final = 1 << 16
+
+# where the counters are in `state`
+LEAVES: Final = 0  # ever used, the next three likewise
+NODES: Final = 1
+GROUPS: Final = 2
+TABLES: Final = 3
+FREE_LEAF: Final = 4  # heads of lists of freed ones
+FREE_NODE: Final = 5
+FREE_GROUP: Final = 6
+GROUP_CELLS: Final = 7  # cells of the group table that are used or released
+EVENTS: Final = 8  # publications sampled
+EPOCH: Final = 9
+RANDOM: Final = 10
+SPLIT_ROWS: Final = 11
+LIVE: Final = 12  # slots held
+SWEEP: Final = 13  # the next group that the sweep looks at
+SPLIT_COUNT: Final = 14  # chunks split, tiled, groups moved: for counters
+TILE_COUNT: Final = 15
+MOVE_COUNT: Final = 16
+RECODE_COUNT: Final = 17
+CODED_AT: Final = 18  # every leaf is coded as of this epoch or a later one
+LIVE_GROUPS: Final = 19
+LIVE_LEAVES: Final = 20
+LIVE_NODES: Final = 21
+STATE: Final = 24
+
+
+class Blocks(NamedTuple):
+    state: I64
+    # leaves
+    lanes: U8
+    leaf_slots: I32
+    leaf_count: U8
+    leaf_parent: I32  # chunk, or 0
+    leaf_group: I32
+    leaf_epoch: I32
+    # nodes
+    boxes: U8
+    child: I32
+    children: U8
+    node_live: I32  # slots below
+    node_gone: I32  # removed since the boxes were drawn
+    node_parent: I32  # root, or 0; of a root the next root of the group
+    node_group: I32
+    node_epoch: I32
+    # groups
+    group_form: U8
+    group_ref: I32
+    group_count: I32
+    group_table: I32
+    group_slots: I32
+    group_key: U64
+    group_low: U64  # two order keys each: what the access predicates ask for
+    group_next: I32  # in the table
+    group_previous: I32
+    group_cells: I32
+    # tables
+    table_kind: U8
+    table_a: I32
+    table_b: I32
+    table_count: I32
+    table_next: I32  # of those that attribute a leads to
+    table_group: I32  # first group
+    table_cells: I32
+    # by attribute
+    first_table: I32
+    cell: U8  # two bindings each, the current and the one that is going: 255 for none
+    split_row: I32  # two each
+    bound_at: I32  # epoch of the current binding
+    seen: U32  # publications sampled that carry it
+    constrained: U32  # slots ever that constrain it
+    reservoir: U64
+    distinct: F32  # how many values subscriptions ask for, as far as one can tell
+    # the rest
+    splits: U64
+    pair_seen: U32
+    home: I32  # by slot: leaf * 32 + lane, or -(group) - 1
+    topic_group: I32  # by topic node
+    topic_below: I32
+
+
+# How each array grows: entries per unit of its pool.
+_LEAF_ARRAYS: Final = {
+    "lanes": LEAF_LANES, "leaf_slots": 32, "leaf_count": 1, "leaf_parent": 1, "leaf_group": 1, "leaf_epoch": 1,
+}  # fmt: skip
+_NODE_ARRAYS: Final = {
+    "boxes": BOX_BYTES, "child": 32, "children": 1, "node_live": 1, "node_gone": 1, "node_parent": 1, "node_group": 1,
+    "node_epoch": 1,
+}  # fmt: skip
+_GROUP_ARRAYS: Final = {
+    "group_form": 1, "group_ref": 1, "group_count": 1, "group_table": 1, "group_slots": INLINE_SLOTS, "group_key": 1,
+    "group_low": 2, "group_next": 1, "group_previous": 1,
+}  # fmt: skip
+_TABLE_ARRAYS: Final = {
+    "table_kind": 1, "table_a": 1, "table_b": 1, "table_count": 1, "table_next": 1, "table_group": 1,
+}  # fmt: skip
+_ATTRIBUTE_ARRAYS: Final = {
+    "first_table": 1, "cell": 2, "split_row": 2, "bound_at": 1, "seen": 1, "constrained": 1, "reservoir": RESERVOIR,
+    "distinct": 1,
+}  # fmt: skip
+POOLS: Final = {
+    "leaf": _LEAF_ARRAYS,
+    "node": _NODE_ARRAYS,
+    "group": _GROUP_ARRAYS,
+    "table": _TABLE_ARRAYS,
+    "attribute": _ATTRIBUTE_ARRAYS,
+    "split": {"splits": SPLITS},
+    "slot": {"home": 1},
+    "topic": {"topic_group": 1, "topic_below": 1},
+}
+_DTYPES: Final = {
+    "lanes": np.uint8, "leaf_count": np.uint8, "boxes": np.uint8, "children": np.uint8, "group_form": np.uint8,
+    "group_key": np.uint64, "group_low": np.uint64, "table_kind": np.uint8, "cell": np.uint8, "seen": np.uint32,
+    "constrained": np.uint32, "reservoir": np.uint64, "distinct": np.float32, "splits": np.uint64, "pair_seen": np.uint32,
+}  # fmt: skip
+
+
+def empty_blocks() -> Blocks:
+    arrays: dict[str, npt.NDArray[np.generic]] = {"state": np.zeros(STATE, np.int64)}
+    for pool in POOLS.values():
+        for name, per_unit in pool.items():
+            arrays[name] = np.zeros(4 * per_unit, _DTYPES.get(name, np.int32))
+    arrays["group_cells"] = np.zeros(64, np.int32)
+    arrays["table_cells"] = np.zeros(64, np.int32)
+    arrays["pair_seen"] = np.zeros(PAIR_CELLS, np.uint32)
+    blocks = Blocks(**arrays)  # type: ignore[arg-type]
+    for counter in (LEAVES, NODES, GROUPS, TABLES):
+        blocks.state[counter] = 1
+    blocks.state[RANDOM] = 88172645463325252  # any seed of xorshift but 0
+    return blocks
+
+
+def capacity(blocks: Blocks, pool: str) -> int:
+    name, per_unit = next(iter(POOLS[pool].items()))
+    return len(getattr(blocks, name)) // per_unit
+
+
+def grown(blocks: Blocks, pool: str, room: int) -> Blocks:
+    """The same with room for more of a pool."""
+    longer: dict[str, npt.NDArray[np.generic]] = {}
+    for name, per_unit in POOLS[pool].items():
+        old = getattr(blocks, name)
+        new = np.zeros(room * per_unit, old.dtype)
+        new[: len(old)] = old
+        longer[name] = new
+    return blocks._replace(**longer)

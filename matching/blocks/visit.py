@@ -1,0 +1,416 @@
+"""From publications to candidates: which groups a publication reaches, which leaves, which lanes."""
+
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.blocks.lanes import TABLE, box_test, box_test_interval, leaf_test, leaf_test_interval
+from matching.blocks.pools import find_group, find_table, group_key
+from matching.blocks.view import (
+    ALWAYS,
+    BOX_BYTES,
+    CHUNK,
+    EQUAL_ONE,
+    EQUAL_TWO,
+    INLINE,
+    INLINE_SLOTS,
+    LEAF,
+    LEAF_LANES,
+    PAIR,
+    SINGLE,
+    TABLES,
+    Blocks,
+)
+from matching.columns import Batch
+from matching.keys import OTHER, equality_hash
+from matching.machine import prefetch, trailing_zeros
+from matching.topics import TopicView
+
+U8 = npt.NDArray[np.uint8]
+U32 = npt.NDArray[np.uint32]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+_LIST: Final = 2048  # leaves collected before they are tested
+_AHEAD: Final = 6  # leaves asked for early: five cache lines each, about what a core keeps in flight
+
+
+@njit(cache=True, nogil=True)
+def _longer(array: I32, need: int) -> I32:
+    longer = np.empty(max(2 * len(array), need), np.int32)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(cache=True, nogil=True)
+def _test_leaves(
+    blocks: Blocks, leaves: I32, count: int, low: U8, high: U8, row: int, interval: bool, rows: I32, slots: I32, n: int
+) -> int:
+    at = row * TABLE
+    for i in range(min(_AHEAD, count)):
+        base = np.int64(leaves[i]) * LEAF_LANES
+        for line in range(5):
+            prefetch(blocks.lanes, base + 64 * line)
+    for i in range(count):
+        if i + _AHEAD < count:
+            base = np.int64(leaves[i + _AHEAD]) * LEAF_LANES
+            for line in range(5):
+                prefetch(blocks.lanes, base + 64 * line)
+        leaf = np.int64(leaves[i])
+        if interval:
+            mask = leaf_test_interval(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+        else:
+            mask = leaf_test(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+        while mask:
+            rows[n] = row
+            slots[n] = blocks.leaf_slots[leaf * 32 + trailing_zeros(mask)]
+            n += 1
+            mask &= mask - np.uint32(1)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _collect_leaves(
+    blocks: Blocks, chunk: int, low: U8, high: U8, row: int, interval: bool, leaves: I32, count: int
+) -> int:
+    if interval:
+        mask = box_test_interval(blocks.boxes, chunk * BOX_BYTES, low, high, row * TABLE)
+    else:
+        mask = box_test(blocks.boxes, chunk * BOX_BYTES, low, high, row * TABLE)
+    while mask:
+        leaves[count] = blocks.child[chunk * 32 + trailing_zeros(mask)]
+        count += 1
+        mask &= mask - np.uint32(1)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _visit_group(
+    blocks: Blocks, group: int, low: U8, high: U8, row: int, interval: bool, leaves: I32, rows: I32, slots: I32, n: int
+) -> int:
+    """One publication in one group. There is room for all members."""
+    form = blocks.group_form[group]
+    if form == INLINE:
+        for i in range(blocks.group_count[group]):
+            rows[n] = row
+            slots[n] = blocks.group_slots[INLINE_SLOTS * group + i]
+            n += 1
+        return n
+    if form == LEAF:
+        leaves[0] = blocks.group_ref[group]
+        return _test_leaves(blocks, leaves, 1, low, high, row, interval, rows, slots, n)
+    if form == CHUNK:
+        count = _collect_leaves(blocks, np.int64(blocks.group_ref[group]), low, high, row, interval, leaves, 0)
+        return _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+    root = np.int64(blocks.group_ref[group])
+    count = 0
+    while root:
+        if interval:
+            mask = box_test_interval(blocks.boxes, root * BOX_BYTES, low, high, row * TABLE)
+        else:
+            mask = box_test(blocks.boxes, root * BOX_BYTES, low, high, row * TABLE)
+        rest = mask
+        while rest:
+            base = np.int64(blocks.child[root * 32 + trailing_zeros(rest)]) * BOX_BYTES
+            for line in range(3):
+                prefetch(blocks.boxes, base + 64 * line)
+            rest &= rest - np.uint32(1)
+        while mask:
+            chunk = np.int64(blocks.child[root * 32 + trailing_zeros(mask)])
+            mask &= mask - np.uint32(1)
+            count = _collect_leaves(blocks, chunk, low, high, row, interval, leaves, count)
+            if count + 32 > _LIST:
+                n = _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+                count = 0
+        root = np.int64(blocks.node_parent[root])
+    return _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+
+
+@njit(cache=True, nogil=True)
+def _is_value(batch: Batch, entry: int, row: int) -> bool:
+    """Not a published range."""
+    return batch.vague[row] == 0 or batch.tag[entry] != OTHER
+
+
+@njit(cache=True, nogil=True)
+def _meets(batch: Batch, entry: int, key: np.uint64) -> bool:
+    return batch.low[entry] <= key <= batch.high[entry]
+
+
+@njit(cache=True, nogil=True)
+def candidates(
+    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: bool, relaxed: bool, attributes: int
+) -> tuple[I32, I32, int]:
+    total = len(batch.carried)
+    rows = np.empty(max(64, 8 * total), np.int32)
+    slots = np.empty(max(64, 8 * total), np.int32)
+    leaves = np.empty(_LIST + 32, np.int32)
+    where = np.full(attributes + 1, -1, np.int32)
+    # in a batch, what reaches a large group waits, so that the group is read once for all publications
+    together = total >= 8
+    late_table = np.empty(max(64, 8 * total) if together else 1, np.int32)
+    late_row = np.empty(len(late_table), np.int32)
+    late = 0
+    always = find_table(blocks, ALWAYS, -1, -1)
+    tables = blocks.state[TABLES]
+    n = 0
+    for row in range(total):
+        begin = batch.start[row]
+        end = batch.start[row + 1]
+        for e in range(begin, end):
+            where[batch.attribute[e]] = e
+        e = begin
+        table = np.int64(0)
+        if relaxed:
+            e = end
+        # tables of the row's attributes one after the other; relaxed: all tables
+        while True:
+            if relaxed:
+                table += 1
+                if table >= tables:
+                    break
+                if not blocks.table_count[table]:
+                    continue
+            else:
+                if table:
+                    table = np.int64(blocks.table_next[table])
+                while not table and e < end:
+                    if batch.attribute[e] < len(blocks.first_table):
+                        table = np.int64(blocks.first_table[batch.attribute[e]])
+                    e += 1
+                if not table:
+                    break
+            kind = blocks.table_kind[table]
+            if relaxed:
+                group = np.int64(blocks.table_group[table])
+            else:
+                first = e - 1
+                second = np.int64(-1)
+                if kind == EQUAL_TWO or kind == PAIR:
+                    second = np.int64(where[blocks.table_b[table]])
+                    if second < 0:
+                        continue
+                if kind == PAIR or kind == SINGLE:
+                    group = np.int64(blocks.table_group[table])
+                elif _is_value(batch, first, row) and (second < 0 or _is_value(batch, second, row)):
+                    value_a = equality_hash(batch.tag[first], batch.bits[first])
+                    value_b = np.uint64(0)
+                    if second >= 0:
+                        value_b = equality_hash(batch.tag[second], batch.bits[second])
+                    group = find_group(blocks, group_key(table, value_a, value_b))
+                    if not group:
+                        continue
+                else:
+                    group = np.int64(blocks.table_group[table])
+                    while group:
+                        if _meets(batch, first, blocks.group_low[2 * group]) and (
+                            second < 0 or _meets(batch, second, blocks.group_low[2 * group + 1])
+                        ):
+                            need = n + np.int64(blocks.group_count[group])
+                            if need > len(rows):
+                                rows = _longer(rows, need)
+                                slots = _longer(slots, need)
+                            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+                        group = np.int64(blocks.group_next[group])
+                    continue
+            if together and blocks.group_form[group] >= CHUNK and kind != EQUAL_TWO and kind != EQUAL_ONE:
+                if late == len(late_table):
+                    late_table = _longer(late_table, 0)
+                    late_row = _longer(late_row, 0)
+                late_table[late] = table
+                late_row[late] = row
+                late += 1
+                continue
+            need = n + np.int64(blocks.group_count[group])
+            if need > len(rows):
+                rows = _longer(rows, need)
+                slots = _longer(slots, need)
+            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+        for e in range(begin, end):
+            where[batch.attribute[e]] = -1
+        if relaxed:
+            continue
+        if always and blocks.table_count[always]:
+            group = np.int64(blocks.table_group[always])
+            if together and blocks.group_form[group] >= CHUNK:
+                if late == len(late_table):
+                    late_table = _longer(late_table, 0)
+                    late_row = _longer(late_row, 0)
+                late_table[late] = always
+                late_row[late] = row
+                late += 1
+            else:
+                need = n + np.int64(blocks.group_count[group])
+                if need > len(rows):
+                    rows = _longer(rows, need)
+                    slots = _longer(slots, need)
+                n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+        if len(blocks.topic_below) and blocks.topic_below[0]:
+            node = np.int64(batch.topic[row])
+            stop = np.int64(-1)
+            if batch.exact[row] and topics.first_child[node] >= 0 and blocks.topic_below[node]:
+                stop = node
+            # ancestors and the topic itself
+            while True:
+                group = np.int64(blocks.topic_group[node])
+                if group:
+                    need = n + np.int64(blocks.group_count[group])
+                    if need > len(rows):
+                        rows = _longer(rows, need)
+                        slots = _longer(slots, need)
+                    n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+                if node == 0:
+                    break
+                node = np.int64(topics.parent[node])
+            if stop >= 0:
+                # everything below it, in depth first order, without the branches that hold nothing
+                node = np.int64(topics.first_child[stop])
+                while True:
+                    down = False
+                    if blocks.topic_below[node]:
+                        group = np.int64(blocks.topic_group[node])
+                        if group:
+                            need = n + np.int64(blocks.group_count[group])
+                            if need > len(rows):
+                                rows = _longer(rows, need)
+                                slots = _longer(slots, need)
+                            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+                        if topics.first_child[node] >= 0:
+                            node = np.int64(topics.first_child[node])
+                            down = True
+                    if not down:
+                        while node != stop and topics.next_sibling[node] < 0:
+                            node = np.int64(topics.parent[node])
+                        if node == stop:
+                            break
+                        node = np.int64(topics.next_sibling[node])
+    if late:
+        return _visit_together(blocks, late_table, late_row, late, total, low, high, interval, rows, slots, n)
+    return rows, slots, n
+
+
+@njit(cache=True, nogil=True)
+def _visit_together(
+    blocks: Blocks,
+    late_table: I32,
+    late_row: I32,
+    late: int,
+    total: int,
+    low: U8,
+    high: U8,
+    interval: bool,
+    rows: I32,
+    slots: I32,
+    n: int,
+) -> tuple[I32, I32, int]:
+    """Group by group, chunk by chunk: all publications that reach it."""
+    tables = blocks.state[TABLES]
+    place = np.zeros(tables + 1, np.int64)
+    for i in range(late):
+        place[late_table[i] + 1] += 1
+    for t in range(tables):
+        place[t + 1] += place[t]
+    sorted_rows = np.empty(late, np.int32)
+    for i in range(late):
+        sorted_rows[place[late_table[i]]] = late_row[i]
+        place[late_table[i]] += 1
+    masks = np.empty(total, np.uint32)
+    at = np.empty(34, np.int64)
+    reached = np.empty(total * 32, np.int32)
+    begin = np.int64(0)
+    for table in range(tables):
+        end = place[table]
+        if end == begin:
+            continue
+        group = np.int64(blocks.table_group[table])
+        if blocks.group_form[group] == CHUNK:
+            chunk = np.int64(blocks.group_ref[group])
+            rows, slots, n = _visit_chunk(blocks, chunk, sorted_rows, begin, end, low, high, interval, rows, slots, n)
+            begin = end
+            continue
+        root = np.int64(blocks.group_ref[group])
+        while root:
+            at[:] = 0
+            for i in range(begin, end):
+                if interval:
+                    mask = box_test_interval(
+                        blocks.boxes, root * BOX_BYTES, low, high, np.int64(sorted_rows[i]) * TABLE
+                    )
+                else:
+                    mask = box_test(blocks.boxes, root * BOX_BYTES, low, high, np.int64(sorted_rows[i]) * TABLE)
+                masks[i - begin] = mask
+                while mask:
+                    at[trailing_zeros(mask) + 2] += 1
+                    mask &= mask - np.uint32(1)
+            for c in range(33):
+                at[c + 1] += at[c]
+            for i in range(begin, end):
+                mask = masks[i - begin]
+                while mask:
+                    c = trailing_zeros(mask) + 1
+                    reached[at[c]] = sorted_rows[i]
+                    at[c] += 1
+                    mask &= mask - np.uint32(1)
+            for c in range(32):
+                if at[c + 1] > at[c]:
+                    rows, slots, n = _visit_chunk(
+                        blocks,
+                        np.int64(blocks.child[root * 32 + c]),
+                        reached,
+                        at[c],
+                        at[c + 1],
+                        low,
+                        high,
+                        interval,
+                        rows,
+                        slots,
+                        n,
+                    )
+            root = np.int64(blocks.node_parent[root])
+        begin = end
+    return rows, slots, n
+
+
+@njit(cache=True, nogil=True)
+def _visit_chunk(
+    blocks: Blocks,
+    chunk: int,
+    list_of_rows: I32,
+    begin: int,
+    end: int,
+    low: U8,
+    high: U8,
+    interval: bool,
+    rows: I32,
+    slots: I32,
+    n: int,
+) -> tuple[I32, I32, int]:
+    children = blocks.child[chunk * 32 : chunk * 32 + 32]
+    for i in range(begin, end):
+        if n + 1024 > len(rows):
+            rows = _longer(rows, n + 1024)
+            slots = _longer(slots, n + 1024)
+        row = list_of_rows[i]
+        at = np.int64(row) * TABLE
+        if interval:
+            boxes = box_test_interval(blocks.boxes, chunk * BOX_BYTES, low, high, at)
+        else:
+            boxes = box_test(blocks.boxes, chunk * BOX_BYTES, low, high, at)
+        while boxes:
+            leaf = np.int64(children[trailing_zeros(boxes)])
+            boxes &= boxes - np.uint32(1)
+            if interval:
+                mask = leaf_test_interval(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+            else:
+                mask = leaf_test(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+            while mask:
+                rows[n] = row
+                slots[n] = blocks.leaf_slots[leaf * 32 + trailing_zeros(mask)]
+                n += 1
+                mask &= mask - np.uint32(1)
+    return rows, slots, n
