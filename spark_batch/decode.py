@@ -120,7 +120,7 @@ def attribute_maps(attributes: Attributes) -> dict[str, pa.Array]:
     return {name: _map(attributes, names, row_of, rows, name) for name in tables.MAPS}
 
 
-def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int, column: str) -> pa.Array:  # type: ignore[type-arg]
+def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int, column: str) -> pa.Array:
     tag = _MAP_OF_TAG[column]
     kind = tables.MAPS[column]
     entries = np.flatnonzero(attributes.tag == tag)
@@ -146,7 +146,7 @@ def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int,
     return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=pa.map_(pa.string(), kind))
 
 
-def _shapes(attributes: Attributes, at: np.ndarray, kind: pa.StructType) -> pa.Array:  # type: ignore[type-arg]
+def _shapes(attributes: Attributes, at: np.ndarray, kind: pa.StructType) -> pa.Array:
     """Doubles that lie one after the other in the heap."""
     count = kind.num_fields
     places = at[:, None] + np.arange(8 * count)

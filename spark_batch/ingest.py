@@ -44,7 +44,9 @@ def ingest(
     seconds = time.monotonic() - started
     facts = {"ingested": rows - unreadable, "unreadable": unreadable, "seconds": round(seconds, 1)}
     rate = f"{rows / max(seconds, 1e-6):,.0f} a second"
-    return Summary(f"ingested {rows - unreadable:,} publications, {unreadable:,} unreadable, in {seconds:.1f} s ({rate})", facts)
+    return Summary(
+        f"ingested {rows - unreadable:,} publications, {unreadable:,} unreadable, in {seconds:.1f} s ({rate})", facts
+    )
 
 
 def check_loss(topic: str, position: dict[int, int], known: dict[int, tuple[int, int]]) -> None:
@@ -83,9 +85,7 @@ def _start(
         "ingest", f.count(f.lit(1)).alias("rows"), f.count_if(~f.col("readable")).alias("unreadable")
     )
     rows = decoded.where("readable").drop("readable")
-    writer = (
-        rows.writeStream.format("delta").outputMode("append").option("checkpointLocation", places.checkpoint)
-    )
+    writer = rows.writeStream.format("delta").outputMode("append").option("checkpointLocation", places.checkpoint)
     writer = writer.trigger(processingTime=f"{FOLLOW_SECONDS} seconds") if follow else writer.trigger(availableNow=True)
     return writer.start(places.publications)
 

@@ -123,7 +123,9 @@ def _read(consumer: Any, place: TopicPartition, end: int) -> Iterator[Message]:
         # the end may be a marker of a transaction: the position moves over it only when the fetch has come back
         silent = 0.0 if messages else silent + 0.2
         if silent > TIMEOUT:
-            raise UserError(f"{place.topic} partition {place.partition} cannot be read to its end, {end}; is a transaction open?")
+            raise UserError(
+                f"{place.topic} partition {place.partition} cannot be read to its end, {end}; is a transaction open?"
+            )
 
 
 def _consumer(settings: Settings, bootstrap: str) -> Any:

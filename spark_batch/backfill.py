@@ -1,0 +1,187 @@
+"""Answers the part of subscriptions that lies before the hot window: all open requests together, in one pass over the history.
+
+The order of things is what makes it exactly once. The publisher is made first, which ends whatever an earlier one had begun. Then the open
+requests are read, and what an earlier run left in the outbox is sent. Then the requests that are still open are answered into the
+outbox, in one commit, and sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from matching.normal_form import PREVIOUS
+from pastforward import topics
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+from pastforward.topics import Topics
+from schemas.codec import Format
+from spark_batch import repeats
+from spark_batch.earlier import earlier_ids, with_previous
+from spark_batch.kafka import MakeRegistry, bootstrap_of
+from spark_batch.outbox import Encoder, remove_runs, runs, write_run
+from spark_batch.pairs import find_pairs
+from spark_batch.position import ingested
+from spark_batch.prune import held_before, reachable
+from spark_batch.publisher import Publisher, Sent
+from spark_batch.report import make_report
+from spark_batch.requests import Open, covering, is_behind, is_over, read_requests, standing
+from spark_batch.shown import Summary, watched
+from spark_batch.tables import Places, ensure_outbox, exists, read_publications
+from streams.routing import Catalog, Directory
+
+log = logging.getLogger("pastforward.history")
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """Open requests by what is to become of them."""
+
+    ready: list[Open] = field(default_factory=list)
+    waiting: list[Open] = field(default_factory=list)
+    over: list[bytes] = field(default_factory=list)
+
+
+def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
+    started = time.monotonic()
+    bootstrap = bootstrap_of(settings)
+    places = Places(settings.history)
+    ensure_outbox(spark, places)
+    registry = MakeRegistry.of(settings)()
+    publisher = Publisher(settings, bootstrap)
+    try:
+        left = runs(spark, places)
+        requests = read_requests(settings, bootstrap, registry)
+        versions = standing(settings, bootstrap)
+        sent = publisher.publish(places, left, requests, versions)
+        if left:
+            requests = read_requests(settings, bootstrap, registry)
+        for reason in requests.refused.values():
+            log.warning("a backfill request cannot be read and is closed: %s", reason)
+        position = ingested(spark, places, Topics(settings.topic_prefix).publications)
+        by_fate = _sort(requests.open, versions, position)
+        publisher.drop([*by_fate.over, *requests.refused])
+        if by_fate.ready:
+            run = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
+            with watched(spark, f"answering {len(by_fate.ready)} requests", quiet):
+                answer(spark, settings, bootstrap, by_fate.ready, run)
+            more = publisher.publish(places, [run], requests, standing(settings, bootstrap))
+            sent = Sent(sent.requests + more.requests, sent.notifications + more.notifications)
+            left.append(run)
+        if left:
+            remove_runs(spark, places, left)
+    finally:
+        publisher.close()
+    return _summary(sent, by_fate, len(requests.refused), time.monotonic() - started)
+
+
+def _sort(open_requests: list[Open], versions: Any, position: dict[int, int]) -> _Sorted:
+    found = _Sorted()
+    for each in open_requests:
+        if is_over(each.request, versions):
+            found.over.append(each.key)
+        elif is_behind(each.request, position):
+            found.waiting.append(each)
+        else:
+            found.ready.append(each)
+    return found
+
+
+def directory_of(settings: Settings, bootstrap: str) -> Directory:
+    """How the workers route: the settings' scheme over the partitions that the rendezvous topic has."""
+    there = topics.existing(topics.connect(settings, bootstrap))
+    name = Topics(settings.topic_prefix).rendezvous
+    if name not in there:
+        raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
+    catalog = None if settings.catalog is None else Catalog.from_toml(settings.catalog.read_text("utf-8"))
+    return Directory(1, settings.routing, there[name], settings.routing_depth, catalog)
+
+
+def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open], run: str) -> None:
+    """Writes the answers to some requests into the outbox."""
+    from pyspark.storagelevel import StorageLevel
+
+    places = Places(settings.history)
+    encoder = Encoder(run, tuple(requests), cast(Format, settings.notification_format), MakeRegistry.of(settings))
+    if not exists(spark, places.publications):
+        # a cut without any offset: nothing had been published
+        write_run(spark, places, _no_pairs(spark), encoder)
+        return
+    history = read_publications(spark, places)
+    covers = covering(settings, bootstrap, requests)
+    pairs = answers(history, spark, settings, requests, covers, directory_of(settings, bootstrap)).persist(
+        StorageLevel.DISK_ONLY
+    )
+    try:
+        offsets = repeats.resolved(spark, places, settings.hot_window)
+        found = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
+        write_run(spark, places, _with_earlier_ids(found, history, settings.hot_window), encoder)
+    finally:
+        pairs.unpersist()
+
+
+def answers(
+    history: Any, spark: Any, settings: Settings, requests: list[Open], covers: Any, directory: Directory
+) -> Any:
+    """A DataFrame of pairs, `asked` being the number of the request. Repeats are still among them."""
+    subscriptions, report = make_report(requests, covers, directory)
+    asks_back = any(
+        name.startswith(PREVIOUS) for s in subscriptions for disjunct in s.disjuncts for name, _ in disjunct
+    )
+    rows = history
+    if asks_back:
+        # what came before a publication may lie before every window
+        topics_only = reachable([_everywhen(s) for s in subscriptions])
+        rows = with_previous(history if topics_only is None else history.where(topics_only), settings.hot_window)
+    horizon = max(each.request.horizon for each in requests)
+    whole = directory.scheme != "dewey"
+    return find_pairs(spark, rows, subscriptions, report, also=held_before(horizon), whole=whole)
+
+
+def _everywhen(s: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(s, starts_at=None, ends_at=None)
+
+
+def _with_earlier_ids(pairs: Any, history: Any, hot_window: int) -> Any:
+    from pyspark.sql import functions as f
+
+    nothing = f.lit(None).cast("array<string>")
+    topics_named = pairs.where("self_join").select("topic").distinct()
+    if topics_named.isEmpty():
+        return pairs.withColumn("earlier_ids", nothing)
+    ids = earlier_ids(history.join(topics_named, "topic", "leftsemi"), hot_window)
+    joined = pairs.where("self_join").join(ids, ["partition", "offset"], "left")
+    return pairs.where("not self_join").withColumn("earlier_ids", nothing).unionByName(joined)
+
+
+def _no_pairs(spark: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    from spark_batch.pairs import PAIRS
+    from spark_batch.tables import spark_schema
+
+    return spark.createDataFrame([], spark_schema(PAIRS)).withColumn("earlier_ids", f.lit(None).cast("array<string>"))
+
+
+def _summary(sent: Sent, by_fate: _Sorted, refused: int, seconds: float) -> Summary:
+    facts = {
+        "answered": sent.requests,
+        "notifications": sent.notifications,
+        "waiting": len(by_fate.waiting),
+        "over": len(by_fate.over),
+        "refused": refused,
+        "seconds": round(seconds, 1),
+    }
+    line = f"answered {sent.requests:,} requests with {sent.notifications:,} notifications in {seconds:.1f} s"
+    if by_fate.waiting:
+        line += f"; {len(by_fate.waiting):,} wait for `history ingest`"
+    if by_fate.over:
+        line += f"; {len(by_fate.over):,} were withdrawn or replaced"
+    if refused:
+        line += f"; {refused:,} could not be read"
+    return Summary(line, facts)
