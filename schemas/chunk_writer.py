@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from matching.normal_form import NormalForm
-from schemas import plain
 from schemas.avro_plain import Writer, compile_writer
 from schemas.codec import Format, Registry, avro_header, to_json
 from schemas.columns import FROM_PUBLICATIONS, NEVER, PUBLICATION, Longs, NotificationColumns, PublicationColumns, Texts
+from schemas.condition_fields import plain_normal_form
 from schemas.definitions import current
 from schemas.errors import SchemaError
 from schemas.kernels import write
 from schemas.limits import MAX_CANONICAL_BYTES
 from schemas.program import avro_program
 from schemas.subschema import field_type, named_types
+from schemas.value_fields import plain_value
 
 _LONGEST: Final = 10  # bytes of an integer
 _ENVELOPE: Final = 16 * _LONGEST  # all integers, lengths and branches of a record but those of lists and attributes
@@ -130,7 +131,7 @@ def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
     """What follows the phase: earlier_ids and value."""
     if row not in columns.earlier_ids and row not in columns.value:
         return _NO_TAIL[format]
-    earlier, value = list(columns.earlier_ids.get(row, ())), plain.plain_value(columns.value.get(row))
+    earlier, value = list(columns.earlier_ids.get(row, ())), plain_value(columns.value.get(row))
     if format == "json":
         return b"," + to_json({"earlier_ids": earlier, "value": value})[1:]
     out = bytearray()
@@ -150,7 +151,7 @@ def _words() -> tuple[npt.NDArray[np.uint8], Longs]:
 
 def _normal_form(form: NormalForm) -> bytes:
     out = bytearray()
-    _part_writer("rendezvous", "CanonicalSubscription", "where")(plain.plain_normal_form(form), out)
+    _part_writer("rendezvous", "CanonicalSubscription", "where")(plain_normal_form(form), out)
     return bytes(out)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from matching.normal_form import NormalForm
 from matching.values import Value
-from schemas import codec, plain, program
+from schemas import codec, condition_fields, plain, program, value_fields
 from schemas.chunk_reader import ChunkReader, part_reader
 from schemas.codec import Registry
 from schemas.columns import (
@@ -281,7 +281,7 @@ def _input_where(reader: ChunkReader) -> list[Where]:
             where[row] = raw.decode()
             continue
         try:
-            where[row] = plain.where(reader.part_reader(row, "where")(raw, 0), "where")
+            where[row] = condition_fields.where(reader.part_reader(row, "where")(raw, 0), "where")
         except SchemaError:
             reader.result[row] = SLOW
     return where
@@ -290,7 +290,7 @@ def _input_where(reader: ChunkReader) -> list[Where]:
 # Many subscriptions differ in their place alone, and a normal form never changes. Some tens of megabytes at most.
 @lru_cache(maxsize=8192)
 def _normal_form(definition: Definition, record: str, raw: bytes) -> NormalForm:
-    found: NormalForm = plain.normal_form(part_reader(definition, (record, "where"))(raw, 0), "where")
+    found: NormalForm = condition_fields.normal_form(part_reader(definition, (record, "where"))(raw, 0), "where")
     return found
 
 
@@ -330,7 +330,7 @@ def decode_notifications(
         if reader.text_length[program.VALUE, row] > 1:
             try:
                 raw = reader.part_reader(row, "value")(reader.part(program.VALUE, row), 0)
-                best[row] = plain.attribute_value(raw, "value")
+                best[row] = value_fields.attribute_value(raw, "value")
             except SchemaError:
                 reader.result[row] = SLOW
                 earlier.pop(row, None)

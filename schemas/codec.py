@@ -20,6 +20,7 @@ from schemas import plain
 from schemas.avro_plain import Plain
 from schemas.definitions import Definition, by_fingerprint, current
 from schemas.errors import SchemaError
+from schemas.fields import check_id
 from schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES
 from schemas.records import (
     BackfillRequest,
@@ -192,7 +193,7 @@ def decode_key(key: bytes | None) -> str | None:
     if key is None:
         return None
     try:
-        return plain.check_id(key.decode(), "the key")
+        return check_id(key.decode(), "the key")
     except UnicodeDecodeError:
         raise SchemaError("bad_id", "the key is no UTF-8: write the id as UTF-8 text") from None
 

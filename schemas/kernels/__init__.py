@@ -6,6 +6,7 @@ source of this folder are thrown away here, when the folder is first imported.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -13,8 +14,9 @@ def _drop_stale() -> None:
     folder = Path(__file__).parent
     newest = max(source.stat().st_mtime_ns for source in folder.glob("*.py"))
     for index in (folder / "__pycache__").glob("*.nbi"):
-        if index.stat().st_mtime_ns < newest:
-            index.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process may be at it as well
+            if index.stat().st_mtime_ns < newest:
+                index.unlink()
 
 
 _drop_stale()

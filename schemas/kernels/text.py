@@ -1,4 +1,4 @@
-"""What strings must be: UTF-8, an id, a Dewey path. The same rules as `schemas.plain` and `schemas.dewey_text`."""
+"""What strings must be: UTF-8, an id, a Dewey path. The same rules as `schemas.fields` and `schemas.dewey_text`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encodin
 
 
 def test_the_bytes_of_the_example() -> None:
-    block = next(block for block in re.findall(r"```\n(.*?)```", PAGE, re.S) if block.startswith("C3 01  "))
+    found = re.search(r"^C3 01  .*?(?=^```)", PAGE, re.S | re.M)
+    assert found is not None
+    block = found.group()
     shown = bytes.fromhex("".join(re.match(r"((?:[0-9A-F]{2} +)+)", line).group(1) for line in block.splitlines()))  # type: ignore[union-attr]
     assert shown == schemas.encode(Publication(topic="1.4", attributes={"a": 3}))
 
