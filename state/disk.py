@@ -78,8 +78,8 @@ class Disk:
         names = set(rocks.Rocks.families_at(self._directory.database)) - {"default"}
         text = self._rocks.get(_STATE)
         state: dict[str, Any] = json.loads(text) if text else {}
-        for slot, record in enumerate(state.get("families", [])):
-            family = Family(*record, slot=slot)
+        for slot, (name, series, life, opened_at, until, rows) in enumerate(state.get("families", [])):
+            family = Family(name, series, life, opened_at, until, rows, slot)
             if family.name not in names:
                 raise ValueError(f"column family {family.name} is missing")
             names.remove(family.name)

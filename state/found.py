@@ -19,7 +19,10 @@ COLUMNS: Final = (
     "topic", "topics", "time", "starts_at", "ends_at", "expires_at", "arrived_at", "sequence",
     "scope", "valid", "self_join", "subscriber_id", "payload",
 )  # fmt: skip
-"""What an item can tell. `topics` is for those that stand at several; `time` is `published_at` of a publication, and the arrival of a subscription."""
+"""What an item can tell. `topics` is for those that stand at several topics.
+
+`time` is `published_at` of a publication, and the arrival of a subscription.
+"""
 
 
 def _numbers(memory: Memory, items: Array, field: int) -> Array:

@@ -9,8 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from state.growing import Growing
 from state.kernels import heap, ids, records, topics
 from state.kernels.records import Array, Memory
+from state.keys import DEEPEST
 
 _FIRST_ITEMS: Final = 1024
 _FIRST_BLOCKS: Final = 4096
@@ -26,12 +28,6 @@ _SHARED: Final = (
 )
 
 
-def _grown(array: Array, length: int) -> Array:
-    larger = np.zeros((length, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
 def _table(length: int) -> Array:
     return np.full(length, records.NONE, np.int32)
 
@@ -40,12 +36,40 @@ class Index:
     """Owns a `Memory`. The attribute is replaced when an array grows: take it anew for each kernel."""
 
     def __init__(self) -> None:
-        self.memory = _empty()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._items = Growing(records.ITEM, _FIRST_ITEMS)
+        self._nodes = Growing(records.NODE, _FIRST_ITEMS)
+        self._lists = Growing(records.LIST, 2 * _FIRST_ITEMS)
+        self._towers = Growing(np.int32, _FIRST_ITEMS, records.LEVELS)
+        self._heap = Growing(np.uint8, _FIRST_BLOCKS * heap.UNIT)
+        self._free_blocks = np.zeros(heap.SIZES, np.int32)
+        self.memory = self._map(_table(2 * _FIRST_ITEMS), _table(2 * _FIRST_ITEMS), _scalars())
+        self.memory.nodes[topics.ROOT] = (0, records.NONE, records.NONE, records.NONE, records.NONE, 0, 0)
+        self.memory.lists[:2] = (records.NONE, records.NONE, 0, 0)
+
+    def _map(self, item_map: Array, node_map: Array, scalars: Array) -> Memory:
+        blocks = self._heap.array()
+        return Memory(
+            items=self._items.array(),
+            nodes=self._nodes.array(),
+            lists=self._lists.array(),
+            towers=self._towers.array(),
+            item_map=item_map,
+            node_map=node_map,
+            heap=blocks,
+            heap_words=blocks.view(np.int32),
+            free_blocks=self._free_blocks,
+            scalars=scalars,
+            before=np.zeros(records.LEVELS + 1, np.int64),
+            stack=np.zeros(DEEPEST, np.uint64),
+        )
 
     def clear(self) -> None:
         """Forgets all items; log time, sequence, options and counters stay."""
         old = self.memory.scalars
-        self.memory = _empty()
+        self._begin()
         for scalar in (*_SHARED, records.RECORDS_READ, records.DUPLICATES, records.SWEEPS):
             self.memory.scalars[scalar] = old[scalar]
 
@@ -75,50 +99,52 @@ class Index:
         )
 
     def reserve(self, items: int, nodes: int, heap_units: int) -> None:
-        """Makes room for so many more."""
-        memory = self.memory
-        scalars = memory.scalars
-        changes: dict[str, Array] = {}
-        missing = scalars[records.ITEM_TOP] + items - scalars[records.ITEM_FREE_COUNT] - len(memory.items)
-        if missing > 0:
-            changes["items"] = _grown(memory.items, _next_size(len(memory.items), missing))
-        missing = scalars[records.NODE_TOP] + nodes - scalars[records.NODE_FREE_COUNT] - len(memory.nodes)
-        if missing > 0:
-            length = _next_size(len(memory.nodes), missing)
-            changes["nodes"] = _grown(memory.nodes, length)
-            changes["lists"] = _grown(memory.lists, 2 * length)
+        """Makes room for so many more. Nobody may hold an array of the index meanwhile."""
+        scalars = self.memory.scalars
+        item_map, node_map = self._larger_maps(items, nodes)
+        item_need = int(scalars[records.ITEM_TOP] + items - scalars[records.ITEM_FREE_COUNT])
+        node_need = int(scalars[records.NODE_TOP] + nodes - scalars[records.NODE_FREE_COUNT])
         # An item may need a tower of its own and be the first tall one of its list.
-        missing = scalars[records.TOWER_TOP] + 2 * items - scalars[records.TOWER_FREE_COUNT] - len(memory.towers)
-        if missing > 0:
-            changes["towers"] = _grown(memory.towers, _next_size(len(memory.towers), missing))
-        missing = scalars[records.HEAP_TOP] + heap_units - len(memory.heap) // heap.UNIT
-        if missing > 0:
-            length = _next_size(len(memory.heap) // heap.UNIT, missing)
-            changes["heap"] = _grown(memory.heap, length * heap.UNIT)
-            changes["heap_words"] = changes["heap"].view(np.int32)
-        # Half full at most, so that runs stay short.
-        if 2 * (scalars[records.MAPPED] + items) > len(memory.item_map):
-            table = _table(_power_of_two(2 * (int(scalars[records.MAPPED]) + items)))
-            ids.rebuild_item_map(memory, table)
-            changes["item_map"] = table
-        if 2 * (scalars[records.NODES] + nodes) > len(memory.node_map):
-            table = _table(_power_of_two(2 * (int(scalars[records.NODES]) + nodes)))
-            topics.rebuild_node_map(memory, table)
-            changes["node_map"] = table
-        if changes:
-            self.memory = memory._replace(**changes)
+        tower_need = int(scalars[records.TOWER_TOP] + 2 * items - scalars[records.TOWER_FREE_COUNT])
+        heap_need = int(scalars[records.HEAP_TOP] + heap_units) * heap.UNIT
+        growing = [
+            (block, need)
+            for block, need in (
+                (self._items, item_need),
+                (self._nodes, node_need),
+                (self._lists, 2 * node_need),
+                (self._towers, tower_need),
+                (self._heap, heap_need),
+            )
+            if need > block.length
+        ]
+        if growing or item_map is not self.memory.item_map or node_map is not self.memory.node_map:
+            del self.memory
+            for block, need in growing:
+                # Room that is not touched costs nothing, so double it.
+                block.grow(max(need, 2 * block.length))
+            self.memory = self._map(item_map, node_map, scalars)
 
-
-def _next_size(length: int, missing: int) -> int:
-    """Half as much again: growing stays rare, and little is taken in vain."""
-    return max(int(length * 1.5), length + int(missing))
+    def _larger_maps(self, items: int, nodes: int) -> tuple[Array, Array]:
+        """The two tables, half full at most, so that runs stay short."""
+        memory = self.memory
+        item_map, node_map = memory.item_map, memory.node_map
+        least = 2 * (int(memory.scalars[records.MAPPED]) + items)
+        if least > len(item_map):
+            item_map = _table(_power_of_two(least))
+            ids.rebuild_item_map(memory, item_map)
+        least = 2 * (int(memory.scalars[records.NODES]) + nodes)
+        if least > len(node_map):
+            node_map = _table(_power_of_two(least))
+            topics.rebuild_node_map(memory, node_map)
+        return item_map, node_map
 
 
 def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _empty() -> Memory:
+def _scalars() -> Array:
     scalars = np.zeros(records.SCALARS, np.int64)
     for scalar in (records.LOG_TIME, records.ENDED_BEFORE, records.COMPLETE_FROM):
         scalars[scalar] = records.EARLIEST
@@ -127,20 +153,4 @@ def _empty() -> Memory:
     scalars[records.EARLIER_LIMIT] = records.LATEST
     scalars[records.NODE_TOP] = 1  # the root
     scalars[records.HEAP_TOP] = 1  # 0 means none
-    nodes = np.zeros(_FIRST_ITEMS, records.NODE)
-    nodes[topics.ROOT] = (0, records.NONE, records.NONE, records.NONE, records.NONE, 0, 0)
-    lists = np.zeros(2 * _FIRST_ITEMS, records.LIST)
-    lists[:2] = (records.NONE, records.NONE, 0, 0)
-    blocks = np.zeros(_FIRST_BLOCKS * heap.UNIT, np.uint8)
-    return Memory(
-        items=np.zeros(_FIRST_ITEMS, records.ITEM),
-        nodes=nodes,
-        lists=lists,
-        towers=np.zeros((_FIRST_ITEMS, records.LEVELS), np.int32),
-        item_map=_table(2 * _FIRST_ITEMS),
-        node_map=_table(2 * _FIRST_ITEMS),
-        heap=blocks,
-        heap_words=blocks.view(np.int32),
-        free_blocks=np.zeros(heap.SIZES, np.int32),
-        scalars=scalars,
-    )
+    return scalars

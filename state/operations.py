@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ _REQUIRED: Final = ("kind", "id", "time")
 COLUMNS: Final = frozenset(
     {
         "kind", "id", "topic", "time", "starts_at", "ends_at", "expires_at",
-        "arrived_at", "horizon", "scope", "valid", "subscriber_id", "self_join", "payload",
+        "arrived_at", "horizon", "earlier", "scope", "valid", "subscriber_id", "self_join", "payload",
     }
 )  # fmt: skip
 
@@ -51,18 +51,19 @@ class Parsed:
         return len(self.columns.kind)
 
 
-def _column(table: Any, name: str) -> Any:
-    """One contiguous array, or None when the table has no such column."""
-    if name not in table.schema.names:
-        return None
-    column = table.column(name)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+Columns: TypeAlias = dict[str, Any]
+
+
+def _columns(table: Any) -> Columns:
+    """Contiguous arrays by name, decoded if they were dictionaries."""
+    columns = {}
+    for name, column in zip(table.schema.names, table.columns, strict=True):
         if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column
+            column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0)])
+        if isinstance(column, pa.DictionaryArray):
+            column = column.dictionary_decode()
+        columns[name] = column
+    return columns
 
 
 def _writable(buffer: Any, dtype: Any, low: int, high: int) -> Array:
@@ -96,41 +97,54 @@ def text_column(column: Any, rows: int) -> Text:
     return Text(offsets[:-1].copy(), offsets[1:].copy(), data)
 
 
-def _text(table: Any, name: str, rows: int) -> Text:
+def _text(columns: Columns, name: str, rows: int) -> Text:
     try:
-        return text_column(_column(table, name), rows)
+        return text_column(columns.get(name), rows)
     except TypeError as error:
         raise OperationError(f"column {name!r} has type {error}; use string or binary") from None
 
 
-def _times(table: Any, name: str, rows: int, missing: int) -> Array:
+def _times(columns: Columns, name: str, rows: int, missing: int) -> Array:
     """Nulls and a missing column become `missing`."""
-    column = _column(table, name)
+    column = columns.get(name)
     if column is None or pa.types.is_null(column.type):
         return np.full(rows, missing, np.int64)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     if not pa.types.is_integer(column.type):
         raise OperationError(f"column {name!r} has type {column.type}; use int64 microseconds since 1970, UTC")
-    known = column.drop_null() if column.null_count else column
-    if len(known):
-        bounds = known.to_numpy(zero_copy_only=False)
-        if bounds.max() > FARTHEST or bounds.min() < -FARTHEST:
-            raise OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")
+    if column.type != pa.int64():
+        column = column.cast(pa.int64())
     if column.null_count:
-        column = column.fill_null(missing) if column.type == pa.int64() else column.cast(pa.int64()).fill_null(missing)
-    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=True)
+        column = column.fill_null(missing)
+    times: Array = column.to_numpy(zero_copy_only=False).copy()
+    if not topics.within(times, FARTHEST, missing):
+        raise OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")
+    return times
 
 
-def _codes(table: Any, name: str, values: Any, rows: int, default: int | None) -> Array:
-    column = _column(table, name)
+def _counts(columns: Columns, name: str, rows: int, unlimited: Array) -> Array:
+    """How many; where the column says nothing, all of them for `unlimited` rows and none for others."""
+    counts = np.where(unlimited, records.LATEST, 0)
+    column = columns.get(name)
+    if column is None or pa.types.is_null(column.type):
+        return counts
+    if not pa.types.is_integer(column.type):
+        raise OperationError(f"column {name!r} has type {column.type}; use int64")
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    given: Array = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return np.where(known, given, counts).astype(np.int64)
+
+
+def _codes(columns: Columns, name: str, values: Any, rows: int, default: int | None) -> Array:
+    column = columns.get(name)
     if column is None:
         return np.full(rows, default, np.uint8)
     if pa.types.is_null(column.type):
         column = column.cast(pa.string())
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise OperationError(f"column {name!r} has type {column.type}; use string")
-    codes = pc.index_in(column, value_set=values.cast(column.type))
+    codes = pc.index_in(column, value_set=values if column.type == values.type else values.cast(column.type))
     if codes.null_count:
         unknown = codes.is_null().to_numpy(zero_copy_only=False)
         if default is not None:
@@ -140,21 +154,23 @@ def _codes(table: Any, name: str, values: Any, rows: int, default: int | None) -
             choices = ", ".join(values.to_pylist())
             raise OperationError(f"row {row}: {name} is {column[row].as_py()!r}; it must be one of {choices}")
         codes = codes.fill_null(default)
-    return codes.to_numpy(zero_copy_only=False).astype(np.uint8)
+    numbers: Array = codes.to_numpy(zero_copy_only=False).astype(np.uint8)
+    return numbers
 
 
-def _flag(table: Any, name: str, rows: int) -> Array:
-    column = _column(table, name)
+def _flag(columns: Columns, name: str, rows: int) -> Array:
+    column = columns.get(name)
     if column is None or pa.types.is_null(column.type):
         return np.zeros(rows, np.bool_)
     if not pa.types.is_boolean(column.type):
         raise OperationError(f"column {name!r} has type {column.type}; use bool")
-    return column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    flags: Array = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return flags
 
 
-def _topics(table: Any, rows: int) -> tuple[Array, Array, Array]:
+def _topics(columns: Columns, rows: int) -> tuple[Array, Array, Array]:
     """Topics of each row, components of each topic."""
-    column = _column(table, "topic")
+    column = columns.get("topic")
     if column is not None and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         # Several topics for one id. Twice the same is once.
         lists = [sorted(set(topics_of)) if topics_of else [""] for topics_of in column.to_pylist()]
@@ -185,8 +201,8 @@ def _topics(table: Any, rows: int) -> tuple[Array, Array, Array]:
     return starts, paths, components
 
 
-def _ids(table: Any, rows: int) -> tuple[bool, Array, Text]:
-    column = _column(table, "id")
+def _ids(columns: Columns, rows: int) -> tuple[bool, Array, Text]:
+    column = columns["id"]
     if column.null_count:
         raise OperationError("column 'id' has nulls; every operation needs an id")
     if pa.types.is_integer(column.type):
@@ -220,34 +236,35 @@ def parse(table: Any) -> Parsed:
         if name not in COLUMNS:
             raise OperationError(f"unknown column {name!r}; known are {', '.join(sorted(COLUMNS))}")
     rows = table.num_rows
-    kind = _codes(table, "kind", _KINDS, rows, None)
+    columns = _columns(table)
+    kind = _codes(columns, "kind", _KINDS, rows, None)
     published = kind == records.PUBLICATION
-    integer_ids, identity, id_text = _ids(table, rows)
+    integer_ids, identity, id_text = _ids(columns, rows)
 
-    time = _times(table, "time", rows, records.EARLIEST)
+    time = _times(columns, "time", rows, records.EARLIEST)
     timeless = (time == records.EARLIEST) & (kind != records.WITHDRAWAL)
     if timeless.any():
         raise OperationError(
             f"row {int(np.flatnonzero(timeless)[0])}: time is null; only a withdrawal may leave it out"
         )
-    arrived = _times(table, "arrived_at", rows, records.EARLIEST)
+    arrived = _times(columns, "arrived_at", rows, records.EARLIEST)
     arrived = np.where(arrived == records.EARLIEST, time, arrived)
-    starts = _times(table, "starts_at", rows, records.EARLIEST)
-    ends = _times(table, "ends_at", rows, records.LATEST)
-    expires = _times(table, "expires_at", rows, records.LATEST)
+    starts = _times(columns, "starts_at", rows, records.EARLIEST)
+    ends = _times(columns, "ends_at", rows, records.LATEST)
+    expires = _times(columns, "expires_at", rows, records.LATEST)
 
     flags = np.zeros(rows, np.uint8)
-    flags[_codes(table, "scope", _SCOPES, rows, 0) == 1] |= records.SUBTREE
-    flags[_flag(table, "valid", rows)] |= records.VALID
+    flags[_codes(columns, "scope", _SCOPES, rows, 0) == 1] |= records.SUBTREE
+    flags[_flag(columns, "valid", rows)] |= records.VALID
     flags[published] = 0
-    flags[_flag(table, "self_join", rows)] |= records.SELF_JOIN
+    flags[_flag(columns, "self_join", rows)] |= records.SELF_JOIN
 
-    subscriber = _text(table, "subscriber_id", rows)
+    subscriber = _text(columns, "subscriber_id", rows)
     if rows and (subscriber.high - subscriber.low).max() > LONGEST_ID:
         row = int(np.argmax(subscriber.high - subscriber.low))
         raise OperationError(f"row {row}: subscriber_id has more than {LONGEST_ID} bytes")
-    payload = _text(table, "payload", rows)
-    row_topics, paths, components = _topics(table, rows)
+    payload = _text(columns, "payload", rows)
+    row_topics, paths, components = _topics(columns, rows)
     lengths = np.maximum(id_text.high - id_text.low, 0)
     lengths = lengths + (subscriber.high - subscriber.low) + (payload.high - payload.low)
     return Parsed(
@@ -257,7 +274,8 @@ def parse(table: Any) -> Parsed:
             time=np.where(published, time, ends),
             other=np.where(published, expires, starts),
             arrived=arrived,
-            horizon=_times(table, "horizon", rows, records.EARLIEST),
+            horizon=_times(columns, "horizon", rows, records.EARLIEST),
+            earlier=np.where(published, _counts(columns, "earlier", rows, flags & records.SELF_JOIN != 0), 0),
             id=identity,
             id_low=id_text.low,
             id_high=id_text.high,

@@ -15,7 +15,7 @@ from state import found, operations, rocks
 from state.budget import Budget
 from state.disk import Disk
 from state.errors import OperationError, StoreError
-from state.kernels import change, chunk, disk_rows, records
+from state.kernels import change, chunk, disk_rows, heap, records
 from state.kernels.records import Array, Found, Rows
 from state.keys import PUBLICATION, SUBSCRIPTION, encode_id
 from state.memory import Index
@@ -91,7 +91,7 @@ class Store:
         self._journal: Array = np.empty(4096, np.int64)
         self._stage: Stage | None = None
         self._repeats: Array = np.empty(0, np.int64)
-        self._found = Found(np.empty(4096, np.int64), np.empty(4096, np.int32))
+        self._found = _room_for_found(4096)
         self._offset: int | None = None
         self._in_memory = True
         self._commits = 0
@@ -240,8 +240,10 @@ class Store:
             )
             if row == rows:
                 break
-            larger = 2 * len(self._found.row)
-            self._found = Found(np.resize(self._found.row, larger), np.resize(self._found.item, larger))
+            larger = _room_for_found(2 * len(self._found.row))
+            larger.row[:count] = self._found.row[:count]
+            larger.item[:count] = self._found.item[:count]
+            self._found = larger
         self._repeats = np.flatnonzero(repeats)
         return self._found.row[:count].copy(), self._found.item[:count].copy()
 
@@ -266,6 +268,21 @@ class Store:
         pager.by_ranges(self._index.scalars, columns, wants, self._disk.deepest)
         self._rows_read += pager.rows_read
         _take_rows(self._index, pager.rows())
+
+    def amend(self, identities: Sequence[bytes], payloads: Sequence[bytes]) -> None:
+        """Other payloads for publications that are staged and not committed: what was found for them may belong to them."""
+        self._begin()
+        index = self._index
+        if not len(identities):
+            return
+        ids = operations.text_column(pa.array(identities, pa.binary()), len(identities))
+        given = operations.text_column(pa.array(payloads, pa.binary()), len(payloads))
+        # an id and a header come on top; blocks are at most an eighth larger than what they hold
+        size = int((ids.high - ids.low).sum() + (given.high - given.low).sum())
+        index.reserve(0, 0, size * 9 // (8 * heap.UNIT) + 3 * len(identities))
+        change.amend(
+            index.memory, ids.data, ids.low, ids.high, given.data, given.low, given.high, np.zeros(1, np.uint8)
+        )
 
     def tick(self, log_time: int) -> None:
         """Time goes on without an operation. Staged."""
@@ -446,6 +463,10 @@ class Store:
         else:
             self._disk.forget_ids(batch)
         self._disk.write(batch, self._state())
+
+
+def _room_for_found(length: int) -> Found:
+    return Found(np.empty(length, np.int64), np.empty(length, np.int32), np.empty(4 * length, np.int64))
 
 
 def _back(time: int, span: int) -> int:

@@ -7,10 +7,8 @@ The journal holds the first item of every change: its number if it came, and `-2
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
 from state.kernels import heap, ids, lists, topics
+from state.kernels.compiled import kernel
 from state.kernels.records import (
     COPY,
     DEAD,
@@ -20,9 +18,9 @@ from state.kernels.records import (
     ITEM_TOP,
     ITEMS,
     JOURNAL,
-    LEVELS,
     LOG_TIME,
     NONE,
+    PUBLICATION,
     STAGED,
     SWEEP_AT,
     SWEEPS,
@@ -33,7 +31,7 @@ from state.kernels.records import (
 from state.kernels.rules import lives
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_item(memory: Memory) -> int:
     scalars = memory.scalars
     item = scalars[ITEM_FREE]
@@ -47,21 +45,21 @@ def new_item(memory: Memory) -> int:
     return int(item)
 
 
-@njit(cache=True, nogil=True)
-def attach(memory: Memory, item: int, node: int, before: Array) -> None:
+@kernel
+def attach(memory: Memory, item: int, node: int) -> None:
     kind = memory.items[item].flags & IS_PUBLICATION
     memory.items[item].node = node
-    lists.link(memory, 2 * node + kind, item, before)
+    lists.link(memory, 2 * node + kind, item)
     topics.count(memory, node, kind, 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def come(memory: Memory, journal: Array, item: int) -> None:
     journal[memory.scalars[JOURNAL]] = item
     memory.scalars[JOURNAL] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def die(memory: Memory, journal: Array, item: int) -> None:
     """Marks an item and its copies dead, until the stage is settled or undone."""
     journal[memory.scalars[JOURNAL]] = -2 - item
@@ -71,8 +69,8 @@ def die(memory: Memory, journal: Array, item: int) -> None:
         item = memory.items[item].copy
 
 
-@njit(cache=True, nogil=True)
-def remove(memory: Memory, item: int, before: Array) -> None:
+@kernel
+def remove(memory: Memory, item: int) -> None:
     """Takes an item and its copies out for good. Its id is forgotten unless a later item has it."""
     slot = ids.slot_of(memory, item)
     if memory.item_map[slot] == item:
@@ -84,7 +82,7 @@ def remove(memory: Memory, item: int, before: Array) -> None:
         following = memory.items[item].copy
         node = memory.items[item].node
         kind = memory.items[item].flags & IS_PUBLICATION
-        lists.unlink(memory, 2 * node + kind, item, before)
+        lists.unlink(memory, 2 * node + kind, item)
         topics.count(memory, node, kind, -1)
         memory.items[item].flags = 0
         memory.items[item].next = scalars[ITEM_FREE]
@@ -94,10 +92,9 @@ def remove(memory: Memory, item: int, before: Array) -> None:
         item = following
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(memory: Memory, journal: Array) -> None:
     """The stage is on disk: the dead leave, the new are as good as old."""
-    before = np.empty(LEVELS + 1, np.int64)
     scalars = memory.scalars
     for entry in range(scalars[JOURNAL]):
         item = journal[entry]
@@ -108,19 +105,18 @@ def settle(memory: Memory, journal: Array) -> None:
     for entry in range(scalars[JOURNAL]):
         item = journal[entry]
         if item < 0:
-            remove(memory, -2 - item, before)
+            remove(memory, -2 - item)
     scalars[JOURNAL] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def undo(memory: Memory, journal: Array) -> None:
     """The stage is given up: the new leave, the dead return, last change first."""
-    before = np.empty(LEVELS + 1, np.int64)
     scalars = memory.scalars
     for entry in range(scalars[JOURNAL] - 1, -1, -1):
         item = journal[entry]
         if item >= 0:
-            remove(memory, item, before)
+            remove(memory, item)
         else:
             first = -2 - item
             ids.put(memory, ids.slot_of(memory, first), first)
@@ -131,10 +127,9 @@ def undo(memory: Memory, journal: Array) -> None:
     scalars[JOURNAL] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(memory: Memory, steps: int) -> None:
     """Looks at the next few items, round and round, and removes those whose time has passed. Only between stages."""
-    before = np.empty(LEVELS + 1, np.int64)
     scalars = memory.scalars
     top = scalars[ITEM_TOP]
     at = scalars[SWEEP_AT]
@@ -144,6 +139,43 @@ def sweep(memory: Memory, steps: int) -> None:
             scalars[SWEEPS] += 1
         flags = memory.items[at].flags
         if flags & USED and not flags & COPY and not lives(memory, at, scalars[LOG_TIME]):
-            remove(memory, at, before)
+            remove(memory, at)
         at += 1
     scalars[SWEEP_AT] = at
+
+
+@kernel
+def amend(
+    memory: Memory,
+    id_bytes: Array,
+    id_low: Array,
+    id_high: Array,
+    payload_bytes: Array,
+    payload_low: Array,
+    payload_high: Array,
+    nobody: Array,
+) -> None:
+    """Other payloads for staged publications, by text id. Ids that are not there, or not staged, are left as they are."""
+    for row in range(len(id_low)):
+        identity = ids.hash_bytes(id_bytes, id_low[row], id_high[row])
+        slot = ids.find(memory, PUBLICATION, identity, id_bytes, id_low[row], id_high[row])
+        item = memory.item_map[slot]
+        if item == NONE or not memory.items[item].flags & STAGED or memory.items[item].flags & DEAD:
+            continue
+        old = memory.items[item].blob
+        blob = heap.store_blob(
+            memory,
+            id_bytes,
+            id_low[row],
+            id_high[row],
+            nobody,
+            0,
+            0,
+            payload_bytes,
+            payload_low[row],
+            payload_high[row],
+        )
+        heap.give_back(memory, old)
+        while item != NONE:
+            memory.items[item].blob = blob
+            item = memory.items[item].copy

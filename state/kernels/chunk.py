@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
 from state.kernels import change, heap, ids, topics
+from state.kernels.compiled import kernel
 from state.kernels.records import (
     COPY,
     DEAD,
     DUPLICATES,
+    EARLIER_LIMIT,
     IS_PUBLICATION,
-    LEVELS,
     LOG_TIME,
     NONE,
     PUBLICATION,
@@ -48,7 +46,7 @@ FIND_PAST = 1
 FIND_SUBSCRIBERS = 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_up(
     memory: Memory, operations: Operations, row: int, probe: Probe, find: int, found: Found, count: int
 ) -> int:
@@ -64,7 +62,7 @@ def _look_up(
                 count = scan_above(memory, SUBSCRIBERS, node, probe, found, count)
                 if own and count != FULL:
                     count = scan_below(memory, SUBSCRIBERS_BELOW, node, probe, found, count)
-            if flags & SELF_JOIN and own and count != FULL:
+            if operations.earlier[row] > 0 and own and count != FULL:
                 count = scan(memory, EARLIER, node, probe, found, count)
         else:
             if find & FIND_PAST:
@@ -83,13 +81,15 @@ def _look_up(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _once(memory: Memory, found: Found, first: int, count: int) -> int:
     """A pair that met at several topics stays once: the first time it was seen."""
     size = 16
     while size < 2 * (count - first):
         size *= 2
-    seen = np.full(size, np.int64(NONE), np.int64)
+    seen = found.seen
+    for slot in range(size):
+        seen[slot] = NONE
     kept = first
     for at in range(first, count):
         sequence = memory.items[found.item[at]].sequence
@@ -103,18 +103,16 @@ def _once(memory: Memory, found: Found, first: int, count: int) -> int:
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _has_copies(memory: Memory, found: Found, first: int, count: int) -> bool:
-    for at in range(first, count):
-        if memory.items[found.item[at]].many:
-            return True
-    return False
+    at = first
+    while at < count and not memory.items[found.item[at]].many:
+        at += 1
+    return at < count
 
 
-@njit(cache=True, nogil=True)
-def _store(
-    memory: Memory, operations: Operations, row: int, slot: int, payload_high: int, journal: Array, before: Array
-) -> None:
+@kernel
+def _store(memory: Memory, operations: Operations, row: int, slot: int, payload_high: int, journal: Array) -> None:
     kind = operations.kind[row]
     scalars = memory.scalars
     blob = heap.store_blob(
@@ -156,12 +154,12 @@ def _store(
             held.flags |= COPY
             memory.items[last].copy = item
         last = item
-        change.attach(memory, item, node, before)
+        change.attach(memory, item, node)
     ids.put(memory, slot, first)
     change.come(memory, journal, first)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def apply_rows(
     memory: Memory,
     operations: Operations,
@@ -177,7 +175,6 @@ def apply_rows(
     It stops early, before a row, when `found` is full: grow it and go on. Everything else has been reserved.
     `repeats[row]` becomes true for a publication whose id is still kept: it finds nothing and is not stored.
     """
-    before = np.empty(LEVELS + 1, np.int64)
     scalars = memory.scalars
     for row in range(start, len(operations.kind)):
         kind = operations.kind[row]
@@ -213,6 +210,7 @@ def apply_rows(
             max(operations.horizon[row], horizon(scalars, log_time)),
             ended_before(scalars, log_time),
             memory.items[known].sequence if known != NONE else NONE,
+            min(operations.earlier[row], scalars[EARLIER_LIMIT]),
             operations.subscriber_bytes,
             operations.subscriber_low[row],
             operations.subscriber_high[row],
@@ -243,5 +241,5 @@ def apply_rows(
                 payload_high = operations.payload_low[row]
         elif operations.time[row] < ended_before(scalars, log_time):
             continue
-        _store(memory, operations, row, slot, payload_high, journal, before)
+        _store(memory, operations, row, slot, payload_high, journal)
     return len(operations.kind), count

@@ -7,9 +7,9 @@ u64 sequence, i64 other time, i64 arrival, u8 flags, u16 length of the subscribe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from state.kernels import change, heap, ids, topics
+from state.kernels.compiled import kernel
 from state.kernels.records import (
     COPY,
     DEAD,
@@ -17,7 +17,6 @@ from state.kernels.records import (
     IS_PUBLICATION,
     ITEM_TOP,
     LATEST,
-    LEVELS,
     LOG_TIME,
     MANY_ON_DISK,
     NONE,
@@ -28,6 +27,7 @@ from state.kernels.records import (
     SUBSCRIPTION,
     USED,
     Array,
+    Int,
     Memory,
     Rows,
 )
@@ -35,7 +35,6 @@ from state.kernels.rules import ended_before, kept_until, lives, publication_kep
 
 VALUE_HEADER = 27
 MARK = 0x10
-DEEPEST = 64
 
 # Which rows to load.
 ALL = 0
@@ -46,7 +45,7 @@ FOREVER = 15
 """The class of what never ends."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def staged_items(memory: Memory, journal: Array, entries: int, puts: Array, deletes: Array) -> tuple[int, int]:
     """Numbers of the items to write and of those whose rows go. Both arrays have room for all items."""
     put_count = 0
@@ -69,7 +68,7 @@ def staged_items(memory: Memory, journal: Array, entries: int, puts: Array, dele
     return put_count, delete_count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def life_class(life: int, shortest: int) -> int:
     """Lives up to `shortest` are 0, up to four times that 1, and so on."""
     number = 0
@@ -79,7 +78,7 @@ def life_class(life: int, shortest: int) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def classify(memory: Memory, items: Array, shortest: int, classes: Array, until: Array) -> None:
     """How long each row will be needed: until when, and its class."""
     for at in range(len(items)):
@@ -89,42 +88,42 @@ def classify(memory: Memory, items: Array, shortest: int, classes: Array, until:
         classes[at] = FOREVER if end == LATEST else life_class(end - memory.scalars[LOG_TIME], shortest)
 
 
-@njit(cache=True, nogil=True)
-def _put_big_endian(out: Array, at: int, value: int, size: int) -> int:
+@kernel
+def _put_big_endian(out: Array, at: int, value: Int, size: int) -> int:
     bits = np.uint64(value)
     for byte in range(size):
         out[at + byte] = np.uint8((bits >> np.uint64(8 * (size - 1 - byte))) & np.uint64(0xFF))
     return at + size
 
 
-@njit(cache=True, nogil=True)
-def _put_little_endian(out: Array, at: int, value: int, size: int) -> int:
+@kernel
+def _put_little_endian(out: Array, at: int, value: Int, size: int) -> int:
     bits = np.uint64(value)
     for byte in range(size):
         out[at + byte] = np.uint8((bits >> np.uint64(8 * byte)) & np.uint64(0xFF))
     return at + size
 
 
-@njit(cache=True, nogil=True)
-def _big_endian(data: Array, low: int, high: int) -> int:
+@kernel
+def _big_endian(data: Array, low: int, high: int) -> Int:
     value = np.uint64(0)
     for at in range(low, high):
         value = (value << np.uint64(8)) | np.uint64(data[at])
-    return value  # type: ignore[return-value]
+    return value
 
 
-@njit(cache=True, nogil=True)
-def _little_endian(data: Array, low: int, high: int) -> int:
+@kernel
+def _little_endian(data: Array, low: int, high: int) -> Int:
     value = np.uint64(0)
     for at in range(high - 1, low - 1, -1):
         value = (value << np.uint64(8)) | np.uint64(data[at])
-    return value  # type: ignore[return-value]
+    return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_path(memory: Memory, node: int, out: Array, at: int) -> int:
     """The node's path in key bytes. Returns where it ends."""
-    stack = np.empty(DEEPEST, np.uint64)
+    stack = memory.stack
     depth = 0
     while memory.nodes[node].parent != NONE:
         stack[depth] = memory.nodes[node].component
@@ -142,7 +141,7 @@ def write_path(memory: Memory, node: int, out: Array, at: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _path_size(memory: Memory, node: int) -> int:
     size = 0
     while memory.nodes[node].parent != NONE:
@@ -155,7 +154,7 @@ def _path_size(memory: Memory, node: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure(memory: Memory, items: Array, key_ends: Array, value_ends: Array) -> None:
     """Where each key and value will end."""
     key_end = 0
@@ -171,7 +170,7 @@ def measure(memory: Memory, items: Array, key_ends: Array, value_ends: Array) ->
         value_ends[at] = value_end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode(memory: Memory, items: Array, rows: Rows, leading: Array, id_at: Array) -> None:
     """Writes keys and values end to end.
 
@@ -191,8 +190,7 @@ def encode(memory: Memory, items: Array, rows: Rows, leading: Array, id_at: Arra
         if integers:
             key_at = _put_big_endian(rows.keys, key_at, np.uint64(held.id) ^ np.uint64(1 << 63), 8)
         else:
-            rows.keys[key_at : key_at + id_high - id_low] = memory.heap[id_low:id_high]
-            key_at += id_high - id_low
+            key_at = heap.put_bytes(rows.keys, key_at, memory.heap, id_low, id_high)
         leading[at] = _big_endian(rows.keys, first, first + 8)
 
         value_at = _put_little_endian(rows.values, value_at, held.sequence, 8)
@@ -202,11 +200,10 @@ def encode(memory: Memory, items: Array, rows: Rows, leading: Array, id_at: Arra
         low, high = heap.subscriber_span(memory, held.blob)
         value_at = _put_little_endian(rows.values, value_at + 1, high - low, 2)
         _, end = heap.payload_span(memory, held.blob)
-        rows.values[value_at : value_at + end - low] = memory.heap[low:end]
-        value_at += end - low
+        value_at = heap.put_bytes(rows.values, value_at, memory.heap, low, end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def room_for(rows: Rows, start: int, end: int) -> tuple[int, int]:
     """Units of heap and nodes that rows of the disk may take, at most."""
     units = 0
@@ -222,15 +219,14 @@ def room_for(rows: Rows, start: int, end: int) -> tuple[int, int]:
     return units, nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
     """Takes rows of the disk into the index; what time has removed, and what is there already, is passed over.
 
     Of two rows with one id the later sequence wins; with one sequence too they are copies at several topics.
     From the last to the first: keys come latest first, and a list grows at its head.
     """
-    before = np.empty(LEVELS + 1, np.int64)
-    components = np.empty(DEEPEST, np.uint64)
+    components = memory.stack
     scalars = memory.scalars
     integers = scalars[INTEGER_IDS] == 1
     for row in range(end - 1, start - 1, -1):
@@ -247,14 +243,14 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
         time = LATEST - np.int64(_big_endian(rows.keys, at + 1, at + 9))
         id_low = at + 9
         if integers:
-            identity = np.int64(_big_endian(rows.keys, id_low, key_end) ^ np.uint64(1 << 63))
+            identity: Int = np.int64(_big_endian(rows.keys, id_low, key_end) ^ np.uint64(1 << 63))
         else:
             identity = ids.hash_bytes(rows.keys, id_low, key_end)
 
         value = 0 if row == 0 else rows.value_ends[row - 1]
-        sequence = np.int64(_little_endian(rows.values, value, value + 8))
-        other = np.int64(_little_endian(rows.values, value + 8, value + 16))
-        arrived = np.int64(_little_endian(rows.values, value + 16, value + 24))
+        sequence: Int = np.int64(_little_endian(rows.values, value, value + 8))
+        other: Int = np.int64(_little_endian(rows.values, value + 8, value + 16))
+        arrived: Int = np.int64(_little_endian(rows.values, value + 16, value + 24))
         flags = rows.values[value + 24]
         many = flags & MANY_ON_DISK != 0
         if (which == SINGLE and many) or (which == MANY and not many):
@@ -272,7 +268,7 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
             if memory.items[known].sequence > sequence:
                 continue
             if memory.items[known].sequence < sequence:
-                change.remove(memory, known, before)
+                change.remove(memory, known)
                 slot = ids.find(memory, kind, identity, rows.keys, id_low, key_end)
                 known = NONE
         node = topics.descend(memory, components, 0, depth)
@@ -305,7 +301,7 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
             memory.items[last].copy = item
         else:
             subscriber_low = value + VALUE_HEADER
-            subscriber_high = subscriber_low + np.int64(_little_endian(rows.values, value + 25, value + 27))
+            subscriber_high: Int = subscriber_low + np.int64(_little_endian(rows.values, value + 25, value + 27))
             held.blob = heap.store_blob(
                 memory,
                 rows.keys,
@@ -319,10 +315,10 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
                 rows.value_ends[row],
             )
             ids.put(memory, slot, item)
-        change.attach(memory, item, node, before)
+        change.attach(memory, item, node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unchanged_in(memory: Memory, staged: Memory, items: Array) -> int:
     """Keeps, at the front, the items that another index has not withdrawn or replaced. Returns how many."""
     kept = 0
@@ -336,7 +332,7 @@ def unchanged_in(memory: Memory, staged: Memory, items: Array) -> int:
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tuple[int, int]:
     """Items of a kind that are there and have the flags needed, without copies, from number `start` on.
 
@@ -358,7 +354,7 @@ def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tu
     return count, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def item_of(memory: Memory, kind: int, identity: int, text: Array) -> int:
     """The item of an id that is there, or NONE. `text` is the id as keys have it."""
     if memory.scalars[INTEGER_IDS] != 1:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from state.kernels import heap
+from state.kernels.compiled import kernel
 from state.kernels.records import IS_PUBLICATION, NONE, Array, Memory
 
 TEXT_ID = 0
@@ -19,7 +19,7 @@ SEQUENCE = 3
 IDENTITY = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def numbers(memory: Memory, items: Array, field: int, out: Array) -> None:
     for at in range(len(items)):
         held = memory.items[items[at]]
@@ -35,19 +35,19 @@ def numbers(memory: Memory, items: Array, field: int, out: Array) -> None:
             out[at] = held.id
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def flags_of(memory: Memory, items: Array, out: Array) -> None:
     for at in range(len(items)):
         out[at] = memory.items[items[at]].flags
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def kinds(memory: Memory, items: Array, out: Array) -> None:
     for at in range(len(items)):
         out[at] = memory.items[items[at]].flags & IS_PUBLICATION
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _span(memory: Memory, block: int, part: int) -> tuple[int, int]:
     if part == TEXT_ID:
         return heap.id_span(memory, block)
@@ -56,7 +56,7 @@ def _span(memory: Memory, block: int, part: int) -> tuple[int, int]:
     return heap.payload_span(memory, block)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def byte_offsets(memory: Memory, items: Array, part: int, offsets: Array) -> None:
     offsets[0] = 0
     for at in range(len(items)):
@@ -64,14 +64,14 @@ def byte_offsets(memory: Memory, items: Array, part: int, offsets: Array) -> Non
         offsets[at + 1] = offsets[at] + high - low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_bytes(memory: Memory, items: Array, part: int, offsets: Array, out: Array) -> None:
     for at in range(len(items)):
         low, high = _span(memory, memory.items[items[at]].blob, part)
-        out[offsets[at] : offsets[at + 1]] = memory.heap[low:high]
+        heap.put_bytes(out, offsets[at], memory.heap, low, high)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _digits(value: int) -> int:
     rest = np.uint64(value)
     count = 1
@@ -81,7 +81,7 @@ def _digits(value: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_offsets(memory: Memory, items: Array, offsets: Array) -> None:
     """Of the dotted paths."""
     offsets[0] = 0
@@ -94,7 +94,7 @@ def path_offsets(memory: Memory, items: Array, offsets: Array) -> None:
         offsets[at + 1] = offsets[at] + max(0, length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_paths(memory: Memory, items: Array, offsets: Array, out: Array) -> None:
     for at in range(len(items)):
         node = memory.items[items[at]].node
@@ -113,7 +113,7 @@ def copy_paths(memory: Memory, items: Array, offsets: Array, out: Array) -> None
                 out[end] = 46
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_lengths(memory: Memory, items: Array, out: Array) -> int:
     """At how many topics each item stands; returns the sum."""
     total = 0
@@ -128,7 +128,7 @@ def chain_lengths(memory: Memory, items: Array, out: Array) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chains(memory: Memory, items: Array, out: Array) -> None:
     """Each item followed by its copies."""
     count = 0

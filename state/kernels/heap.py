@@ -8,8 +8,7 @@ A blob is: u32 length of all, u16 length of the id, u16 of the subscriber; id, s
 
 from __future__ import annotations
 
-from numba import njit
-
+from state.kernels.compiled import kernel
 from state.kernels.records import HEAP_TOP, Array, Memory
 
 UNIT = 16
@@ -17,7 +16,7 @@ SIZES = 16 + 8 * 24  # blocks of up to 4 GB
 HEADER = 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def size_class(units: int) -> tuple[int, int]:
     """The class that holds so many units, and its size."""
     if units <= 16:
@@ -30,7 +29,7 @@ def size_class(units: int) -> tuple[int, int]:
     return 16 + (exponent - 4) * 8 + eighths - 8, eighths * step
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take(memory: Memory, length: int) -> int:
     """A block for `length` bytes. The caller has reserved room (see `Index.reserve`)."""
     number, size = size_class((length + UNIT - 1) // UNIT)
@@ -43,14 +42,22 @@ def take(memory: Memory, length: int) -> int:
     return int(top)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def give_back(memory: Memory, block: int) -> None:
     number, _ = size_class((memory.heap_words[block * 4] + UNIT - 1) // UNIT)
     memory.heap_words[block * 4] = memory.free_blocks[number]
     memory.free_blocks[number] = block
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def put_bytes(target: Array, at: int, source: Array, low: int, high: int) -> int:
+    """Copies a part of the source. Returns where it ends in the target."""
+    for offset in range(high - low):
+        target[at + offset] = source[low + offset]
+    return at + high - low
+
+
+@kernel
 def store_blob(
     memory: Memory,
     identity: Array,
@@ -74,15 +81,21 @@ def store_blob(
     memory.heap_words[block * 4] = length
     memory.heap_words[block * 4 + 1] = id_length | (subscriber_length << 16)
     at = block * UNIT + HEADER
-    memory.heap[at : at + id_length] = identity[id_low : id_low + id_length]
-    at += id_length
-    memory.heap[at : at + subscriber_length] = subscriber[subscriber_low:subscriber_high]
-    at += subscriber_length
-    memory.heap[at : at + payload_length] = payload[payload_low:payload_high]
+    at = put_bytes(memory.heap, at, identity, id_low, id_low + id_length)
+    at = put_bytes(memory.heap, at, subscriber, subscriber_low, subscriber_high)
+    put_bytes(memory.heap, at, payload, payload_low, payload_high)
     return block
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def same_bytes(left: Array, left_low: int, right: Array, right_low: int, length: int) -> bool:
+    at = 0
+    while at < length and left[left_low + at] == right[right_low + at]:
+        at += 1
+    return at == length
+
+
+@kernel
 def id_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0
@@ -90,7 +103,7 @@ def id_span(memory: Memory, block: int) -> tuple[int, int]:
     return low, low + (memory.heap_words[block * 4 + 1] & 0xFFFF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def subscriber_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0
@@ -99,7 +112,7 @@ def subscriber_span(memory: Memory, block: int) -> tuple[int, int]:
     return low, low + ((lengths >> 16) & 0xFFFF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def payload_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from state.kernels.heap import id_span
+from state.kernels.compiled import kernel
+from state.kernels.heap import id_span, same_bytes
 from state.kernels.lists import mix
-from state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Memory
+from state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Int, Memory
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(data: Array, low: int, high: int) -> int:
     """64-bit FNV-1a, mixed."""
     value = np.uint64(0xCBF29CE484222325)
@@ -19,19 +19,19 @@ def hash_bytes(data: Array, low: int, high: int) -> int:
     return mix(value)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_all(data: Array, low: Array, high: Array, out: Array) -> None:
     for row in range(len(low)):
         out[row] = hash_bytes(data, low[row], high[row])
 
 
-@njit(cache=True, nogil=True)
-def _home(identity: int, kind: int, mask: int) -> int:
+@kernel
+def _home(identity: Int, kind: int, mask: int) -> int:
     return mix(np.uint64(identity) * np.uint64(2) + np.uint64(kind)) & mask
 
 
-@njit(cache=True, nogil=True)
-def find(memory: Memory, kind: int, identity: int, data: Array, low: int, high: int) -> int:
+@kernel
+def find(memory: Memory, kind: int, identity: Int, data: Array, low: int, high: int) -> int:
     """The slot of an id, or the empty one where it would stand."""
     table = memory.item_map
     mask = len(table) - 1
@@ -46,18 +46,12 @@ def find(memory: Memory, kind: int, identity: int, data: Array, low: int, high: 
             if integers:
                 return slot
             own_low, own_high = id_span(memory, held.blob)
-            if own_high - own_low == high - low:
-                same = True
-                for at in range(high - low):
-                    if memory.heap[own_low + at] != data[low + at]:
-                        same = False
-                        break
-                if same:
-                    return slot
+            if own_high - own_low == high - low and same_bytes(memory.heap, own_low, data, low, high - low):
+                return slot
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def slot_of(memory: Memory, item: int) -> int:
     """The slot of an item's id, which may hold a later item of the same id."""
     held = memory.items[item]
@@ -65,14 +59,14 @@ def slot_of(memory: Memory, item: int) -> int:
     return find(memory, held.flags & IS_PUBLICATION, held.id, memory.heap, low, high)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(memory: Memory, slot: int, item: int) -> None:
     if memory.item_map[slot] == NONE:
         memory.scalars[MAPPED] += 1
     memory.item_map[slot] = item
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drop(memory: Memory, slot: int) -> None:
     """Empties a slot and closes the gap."""
     table = memory.item_map
@@ -92,7 +86,7 @@ def drop(memory: Memory, slot: int) -> None:
     memory.scalars[MAPPED] -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_item_map(memory: Memory, table: Array) -> None:
     """Fills a larger table."""
     mask = len(table) - 1

@@ -8,21 +8,13 @@ Order: time, then sequence, both descending; no two items of a list are equal in
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from state.kernels.records import (
-    LEVELS,
-    NONE,
-    TOWER_FREE,
-    TOWER_FREE_COUNT,
-    TOWER_TOP,
-    Array,
-    Memory,
-)
+from state.kernels.compiled import kernel
+from state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Int, Memory
 
 
-@njit(cache=True, nogil=True)
-def mix(value: int) -> int:
+@kernel
+def mix(value: Int) -> int:
     """A bijection of 64 bits in which every input bit reaches every output bit."""
     x = np.uint64(value)
     x ^= x >> np.uint64(30)
@@ -33,7 +25,7 @@ def mix(value: int) -> int:
     return np.int64(x & np.uint64(0x7FFFFFFFFFFFFFFF))  # type: ignore[return-value]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def height(sequence: int) -> int:
     """0 for seven items in eight; decided by the sequence, so that a replay builds the same lists."""
     bits = mix(sequence)
@@ -44,13 +36,13 @@ def height(sequence: int) -> int:
     return level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def comes_before(memory: Memory, item: int, time: int, sequence: int) -> bool:
     held = memory.items[item].time
     return bool(held > time or (held == time and memory.items[item].sequence > sequence))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _new_tower(memory: Memory) -> int:
     scalars = memory.scalars
     tower = scalars[TOWER_FREE]
@@ -65,16 +57,20 @@ def _new_tower(memory: Memory) -> int:
     return int(tower)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _free_tower(memory: Memory, tower: int) -> None:
     memory.towers[tower, 0] = memory.scalars[TOWER_FREE]
     memory.scalars[TOWER_FREE] = tower
     memory.scalars[TOWER_FREE_COUNT] += 1
 
 
-@njit(cache=True, nogil=True)
-def search(memory: Memory, place: int, time: int, sequence: int, before: Array) -> int:
-    """The first item that does not come before (time, sequence). `before[level]` is the last that does, NONE the head."""
+@kernel
+def search(memory: Memory, place: int, time: int, sequence: int) -> int:
+    """The first item that does not come before (time, sequence).
+
+    `memory.before[level]` becomes the last one at that level that does, NONE for the head.
+    """
+    before = memory.before
     current = NONE
     tower = memory.lists[place].tower
     if tower == NONE:
@@ -96,9 +92,10 @@ def search(memory: Memory, place: int, time: int, sequence: int, before: Array) 
     return int(following)
 
 
-@njit(cache=True, nogil=True)
-def link(memory: Memory, place: int, item: int, before: Array) -> None:
-    """Puts the item where its time and sequence belong. `before` is scratch for LEVELS + 1 numbers."""
+@kernel
+def link(memory: Memory, place: int, item: int) -> None:
+    """Puts the item where its time and sequence belong."""
+    before = memory.before
     items = memory.items
     lists = memory.lists
     head = lists[place].head
@@ -110,7 +107,7 @@ def link(memory: Memory, place: int, item: int, before: Array) -> None:
         for level in range(LEVELS + 1):
             before[level] = NONE
     else:
-        items[item].next = search(memory, place, items[item].time, items[item].sequence, before)
+        items[item].next = search(memory, place, items[item].time, items[item].sequence)
         items[before[0]].next = item
     if levels == 0:
         return
@@ -124,11 +121,12 @@ def link(memory: Memory, place: int, item: int, before: Array) -> None:
         memory.towers[tower, level - 1] = item
 
 
-@njit(cache=True, nogil=True)
-def unlink(memory: Memory, place: int, item: int, before: Array) -> None:
+@kernel
+def unlink(memory: Memory, place: int, item: int) -> None:
+    before = memory.before
     items = memory.items
     lists = memory.lists
-    search(memory, place, items[item].time, items[item].sequence, before)
+    search(memory, place, items[item].time, items[item].sequence)
     following = items[item].next
     if before[0] == NONE:
         lists[place].head = following

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from state.kernels.compiled import kernel
 from state.kernels.disk_rows import MARK, _put_big_endian
 from state.kernels.records import (
     LATEST,
@@ -25,7 +25,7 @@ SUBSCRIPTIONS_BELOW = 2
 PUBLICATIONS_BELOW = 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _emit(count: int, what: int, end: int, low: int, row_what: Array, ends: Array, lows: Array) -> int:
     row_what[count] = what
     ends[count] = end
@@ -33,7 +33,7 @@ def _emit(count: int, what: int, end: int, low: int, row_what: Array, ends: Arra
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ranges(
     scalars: Array,
     operations: Operations,
@@ -93,7 +93,7 @@ def ranges(
                     rest >>= np.uint64(8)
                 paths[at] = MARK + size
                 at = _put_big_endian(paths, at + 1, component, size)
-            if kind == PUBLICATION and flags & SELF_JOIN:
+            if kind == PUBLICATION and operations.earlier[row] > 0:
                 path_of[count] = begin
                 count = _emit(count, PUBLICATIONS_AT, at - begin, oldest, what, ends, lows)
             if depth < deepest:

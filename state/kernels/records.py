@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
+Int: TypeAlias = Any
+"""A machine integer: signed or not matters to the compiler, not to the reader."""
 
 NONE: Final = -1
 EARLIEST: Final = -(1 << 63)
@@ -112,6 +114,8 @@ class Memory(NamedTuple):
     heap_words: Array  # the same memory as 32-bit words
     free_blocks: Array  # heads of the free lists, by size
     scalars: Array
+    before: Array  # scratch of the skip lists
+    stack: Array  # scratch for the components of a path
 
 
 class Operations(NamedTuple):
@@ -123,6 +127,7 @@ class Operations(NamedTuple):
     other: Array  # expires_at, or starts_at of a subscription
     arrived: Array
     horizon: Array  # EARLIEST: the store's own
+    earlier: Array  # how many earlier publications on its topic a publication finds, at most
     id: Array
     id_low: Array
     id_high: Array
@@ -143,6 +148,7 @@ class Found(NamedTuple):
 
     row: Array
     item: Array
+    seen: Array  # scratch, four times as long
 
 
 class Rows(NamedTuple):

@@ -6,8 +6,8 @@ Children are found by hashing (parent, component), and are chained as siblings f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from state.kernels.compiled import kernel
 from state.kernels.lists import mix
 from state.kernels.records import (
     NODE_FREE,
@@ -18,6 +18,7 @@ from state.kernels.records import (
     PUBLICATION,
     SUBSCRIPTION,
     Array,
+    Int,
     Memory,
 )
 
@@ -27,9 +28,9 @@ TOPIC_BAD = 1
 TOPIC_DEEP = 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse_paths(
-    text: Array, low: Array, high: Array, deepest: int, largest: int, paths: Array, components: Array
+    text: Array, low: Array, high: Array, deepest: int, largest: Int, paths: Array, components: Array
 ) -> tuple[int, int]:
     """Reads dotted paths into components. Returns (TOPIC_OK, 0), or what is wrong and with which path."""
     count = 0
@@ -64,12 +65,17 @@ def parse_paths(
     return TOPIC_OK, 0
 
 
-@njit(cache=True, nogil=True)
-def _slot(memory: Memory, parent: int, component: int) -> int:
+@kernel
+def _home(parent: Int, component: Int, mask: int) -> int:
+    return mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & mask
+
+
+@kernel
+def _slot(memory: Memory, parent: int, component: Int) -> int:
     """Of the child, or the empty one where it would stand."""
     table = memory.node_map
     mask = len(table) - 1
-    slot = mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & mask
+    slot = _home(parent, component, mask)
     while True:
         node = table[slot]
         if node == NONE or (memory.nodes[node].parent == parent and memory.nodes[node].component == component):
@@ -77,7 +83,7 @@ def _slot(memory: Memory, parent: int, component: int) -> int:
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(memory: Memory, components: Array, low: int, high: int) -> int:
     """The deepest node there is on the path. It is the path's own when its depth is `high - low`."""
     node = ROOT
@@ -89,7 +95,7 @@ def descend(memory: Memory, components: Array, low: int, high: int) -> int:
     return int(node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern(memory: Memory, node: int, components: Array, low: int, high: int) -> int:
     """The path's node, made below `node`, which `descend` returned. The caller puts an item there."""
     scalars = memory.scalars
@@ -124,7 +130,7 @@ def intern(memory: Memory, node: int, components: Array, low: int, high: int) ->
     return int(node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(memory: Memory, node: int, kind: int, change: int) -> None:
     """One item more or less at the node; nodes that nothing stands at or below any more are given back."""
     nodes = memory.nodes
@@ -137,7 +143,7 @@ def count(memory: Memory, node: int, kind: int, change: int) -> None:
         node = parent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remove(memory: Memory, node: int) -> None:
     nodes = memory.nodes
     elder = nodes[node].elder
@@ -156,7 +162,7 @@ def _remove(memory: Memory, node: int) -> None:
     scalars[NODES] -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unmap(memory: Memory, node: int) -> None:
     """Closes the gap by moving later entries of the run forward, so that no tombstones are needed."""
     table = memory.node_map
@@ -169,17 +175,14 @@ def _unmap(memory: Memory, node: int) -> None:
         other = table[at]
         if other == NONE:
             break
-        home = (
-            mix(np.uint64(nodes[other].component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(nodes[other].parent))
-            & mask
-        )
+        home = _home(nodes[other].parent, nodes[other].component, mask)
         if (at - home) & mask >= (at - gap) & mask:
             table[gap] = other
             gap = at
     table[gap] = NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_node_map(memory: Memory, table: Array) -> None:
     """Fills a larger table."""
     nodes = memory.nodes
@@ -187,10 +190,17 @@ def rebuild_node_map(memory: Memory, table: Array) -> None:
     for slot in range(len(memory.node_map)):
         node = memory.node_map[slot]
         if node != NONE:
-            at = (
-                mix(np.uint64(nodes[node].component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(nodes[node].parent))
-                & mask
-            )
+            at = _home(nodes[node].parent, nodes[node].component, mask)
             while table[at] != NONE:
                 at = (at + 1) & mask
             table[at] = node
+
+
+@kernel
+def within(times: Array, farthest: int, exempt: int) -> bool:
+    """Whether all times lie within `farthest` of 0, but for those that stand for none."""
+    for at in range(len(times)):
+        time = times[at]
+        if time != exempt and (time > farthest or time < -farthest):
+            return False
+    return True

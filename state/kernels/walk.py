@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit
-
-from state.kernels.heap import subscriber_span
+from state.kernels.compiled import kernel
+from state.kernels.heap import same_bytes, subscriber_span
 from state.kernels.lists import search
 from state.kernels.records import (
     DEAD,
-    EARLIER_LIMIT,
     LATEST,
-    LEVELS,
     NONE,
     PUBLICATION,
     RECORDS_READ,
@@ -50,26 +46,22 @@ class Probe(NamedTuple):
     horizon: int
     ended_before: int
     own_sequence: int  # of the item that has this operation's id now: no partner for itself
+    earlier: int  # publications on its topic that a publication finds, at most
     subscriber: Array
     subscriber_low: int
     subscriber_high: int
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _same_subscriber(memory: Memory, probe: Probe, item: int) -> bool:
     length = probe.subscriber_high - probe.subscriber_low
     if length == 0:
         return True
     low, high = subscriber_span(memory, memory.items[item].blob)
-    if high - low != length:
-        return False
-    for at in range(length):
-        if memory.heap[low + at] != probe.subscriber[probe.subscriber_low + at]:
-            return False
-    return True
+    return high - low == length and same_bytes(memory.heap, low, probe.subscriber, probe.subscriber_low, length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bounds(mode: int, probe: Probe) -> tuple[int, int]:
     """The list's times that matter: `[low, high)`."""
     if mode == PAST:
@@ -80,12 +72,12 @@ def _bounds(mode: int, probe: Probe) -> tuple[int, int]:
     return max(after, probe.ended_before), LATEST
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
     held = memory.items[item]
     if held.flags & DEAD:
         return False
-    if mode == PAST or mode == EARLIER:
+    if mode in (PAST, EARLIER):
         if held.other <= probe.log_time or held.arrived < probe.horizon:
             return False
         if mode == PAST and probe.valid:
@@ -104,10 +96,10 @@ def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
     return bool(held.other <= probe.starts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
     """Adds what the node's list has to offer. Returns the new count, or FULL."""
-    kind = PUBLICATION if mode == PAST or mode == EARLIER else SUBSCRIPTION
+    kind = PUBLICATION if mode in (PAST, EARLIER) else SUBSCRIPTION
     place = 2 * node + kind
     item = memory.lists[place].head
     if item == NONE:
@@ -115,8 +107,8 @@ def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count
     low, high = _bounds(mode, probe)
     if high < LATEST and memory.items[item].time >= high:
         # A window that lies back: pass over what is later.
-        item = search(memory, place, high - 1, LATEST, np.empty(LEVELS + 1, np.int64))
-    limit = memory.scalars[EARLIER_LIMIT] if mode == EARLIER else LATEST
+        item = search(memory, place, high - 1, LATEST)
+    limit = probe.earlier if mode == EARLIER else LATEST
     first = count
     read = 0
     while item != NONE:
@@ -135,7 +127,7 @@ def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_above(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
     """The node and its ancestors."""
     while node != NONE and count != FULL:
@@ -144,11 +136,11 @@ def scan_above(memory: Memory, mode: int, node: int, probe: Probe, found: Found,
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_below(memory: Memory, mode: int, top: int, probe: Probe, found: Found, count: int) -> int:
     """The descendants of the node, without itself."""
     nodes = memory.nodes
-    kind = PUBLICATION if mode == PAST or mode == EARLIER else SUBSCRIPTION
+    kind = PUBLICATION if mode in (PAST, EARLIER) else SUBSCRIPTION
     node = nodes[top].child
     if node == NONE or memory.lists[2 * top + kind].below == 0:
         return count
