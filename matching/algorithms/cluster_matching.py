@@ -36,6 +36,7 @@ from matching.algorithms.clusters import (
 )
 from matching.algorithms.ordered_index import OrderedView
 from matching.algorithms.predicate_index import PredicateView, observe, satisfied
+from matching.algorithms.scalars import Int
 from matching.columns import Batch
 from matching.machine import prefetch
 
@@ -54,7 +55,7 @@ _COLUMNS_AHEAD: Final = 1
 SPECIALISED: Final = 10
 
 # words, base, capacity, count, size, bits, row, rows, slots, n -> n
-Check: TypeAlias = Callable[[U32, int, int, int, int, U8, int, I32, I32, int], int]
+Check: TypeAlias = Callable[[U32, Int, Int, Int, Int, U8, Int, I32, I32, Int], Int]
 
 
 def specialised(predicates: int, ahead: bool) -> Check:
@@ -62,8 +63,8 @@ def specialised(predicates: int, ahead: bool) -> Check:
 
     @njit(cache=True, nogil=True)
     def check(
-        words: U32, base: int, capacity: int, count: int, size: int, bits: U8, row: int, rows: I32, slots: I32, n: int
-    ) -> int:
+        words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
+    ) -> Int:
         first = base + capacity
         for start in range(0, count, UNFOLD):
             for j in range(start, min(start + UNFOLD, count)):
@@ -92,8 +93,8 @@ def generic(ahead: bool) -> Check:
 
     @njit(cache=True, nogil=True)
     def check(
-        words: U32, base: int, capacity: int, count: int, size: int, bits: U8, row: int, rows: I32, slots: I32, n: int
-    ) -> int:
+        words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
+    ) -> Int:
         first = base + capacity
         for j in range(count):
             holds = True
@@ -138,10 +139,10 @@ def _matcher(ahead: bool, counted: bool) -> Any:
         equal_of: I32,
         rows: I32,
         slots: I32,
-        first: int,
-    ) -> tuple[int, int]:
-        n = 0
-        checked = 0
+        first: Int,
+    ) -> tuple[Int, Int]:
+        n: Int = 0
+        checked: Int = 0
         equal = np.empty(len(equal_of), np.int32)
         key = np.empty(MAX_SCHEMA, np.int32)
         words = view.words
@@ -166,13 +167,12 @@ def _matcher(ahead: bool, counted: bool) -> Any:
             for i in range(found):
                 bits[others[i]] = 1
             for t in range(FIRST_TABLE, view.state[TABLES]):
-                table = view.tables[t]
-                if table[STATUS] == NO_TABLE:
+                if view.tables[t, STATUS] == NO_TABLE:
                     continue
                 relevant = True
-                width = np.int64(table[WIDTH])
+                width = np.int64(view.tables[t, WIDTH])
                 for k in range(width):
-                    key[k] = equal_of[table[SCHEMA + k]]
+                    key[k] = equal_of[view.tables[t, SCHEMA + k]]
                     if key[k] < 0:
                         relevant = False
                         break
@@ -187,19 +187,18 @@ def _matcher(ahead: bool, counted: bool) -> Any:
                 if ahead and i + 1 < used:
                     following = view.access[lists[i + 1], CLUSTERS]
                     if following >= 0:
-                        beyond = view.clusters[following]
-                        start = np.int64(beyond[BASE]) * UNIT + beyond[CAPACITY]
-                        for line in range(0, min(np.int64(beyond[COUNT]), LOOKAHEAD), UNFOLD):
+                        start = np.int64(view.clusters[following, BASE]) * UNIT + view.clusters[following, CAPACITY]
+                        lines: Int = min(np.int64(view.clusters[following, COUNT]), np.int64(LOOKAHEAD))
+                        for line in range(0, lines, UNFOLD):
                             prefetch(words, start + line)
                 while cluster >= 0:
-                    head = view.clusters[cluster]
-                    count = np.int64(head[COUNT])
+                    count = np.int64(view.clusters[cluster, COUNT])
                     if n + count > len(rows):
                         fits = False
                         break
-                    size = np.int64(head[SIZE])
-                    base = np.int64(head[BASE]) * UNIT
-                    capacity = np.int64(head[CAPACITY])
+                    size = np.int64(view.clusters[cluster, SIZE])
+                    base = np.int64(view.clusters[cluster, BASE]) * UNIT
+                    capacity = np.int64(view.clusters[cluster, CAPACITY])
                     checked += count
                     if size == 1:
                         n = c1(words, base, capacity, count, size, bits, row, rows, slots, n)
@@ -223,7 +222,7 @@ def _matcher(ahead: bool, counted: bool) -> Any:
                         n = c10(words, base, capacity, count, size, bits, row, rows, slots, n)
                     else:
                         n = any_size(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    cluster = np.int64(head[FOLLOWING])
+                    cluster = np.int64(view.clusters[cluster, FOLLOWING])
                 if not fits:
                     break
             for i in range(equals):

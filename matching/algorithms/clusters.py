@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.algorithms.predicate_index import IS, PredicateView, longer, selectivity
+from matching.algorithms.scalars import Int, Real, Truth
 from matching.keys import mix
 
 U8 = npt.NDArray[np.uint8]
@@ -105,7 +106,7 @@ class ClusterView(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cell(table: int, numbers: I32, width: int, mask: int) -> int:
+def _cell(table: Int, numbers: I32, width: Int, mask: Int) -> Int:
     h = np.uint64(table)
     for k in range(width):
         h = mix(h * np.uint64(0x9E3779B97F4A7C15) + np.uint64(numbers[k]))
@@ -113,7 +114,7 @@ def _cell(table: int, numbers: I32, width: int, mask: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find_access(view: ClusterView, table: int, numbers: I32, width: int) -> int:
+def find_access(view: ClusterView, table: Int, numbers: I32, width: Int) -> Int:
     """Of a table with several attributes."""
     mask = len(view.cells) - 1
     at = _cell(table, numbers, width, mask)
@@ -132,7 +133,7 @@ def find_access(view: ClusterView, table: int, numbers: I32, width: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _class_for(words: int) -> int:
+def _class_for(words: Int) -> Int:
     k = 0
     while _CLASS_UNITS[k] * UNIT < words:
         k += 1
@@ -140,7 +141,7 @@ def _class_for(words: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _allocate(view: ClusterView, k: int) -> int:
+def _allocate(view: ClusterView, k: Int) -> Int:
     """The unit at which a block of class `k` begins; -1 if there is no room."""
     unit = view.free_blocks[k]
     if unit >= 0:
@@ -155,14 +156,14 @@ def _allocate(view: ClusterView, k: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _free(view: ClusterView, unit: int, k: int) -> None:
+def _free(view: ClusterView, unit: Int, k: Int) -> None:
     view.words[unit * UNIT] = np.uint32(view.free_blocks[k] + 1)
     view.free_blocks[k] = unit
     view.state[_FREE_UNITS] += _CLASS_UNITS[k]
 
 
 @njit(cache=True, nogil=True)
-def _new_access(view: ClusterView, predicates: PredicateView, table: int, numbers: I32, width: int) -> int:
+def _new_access(view: ClusterView, predicates: PredicateView, table: Int, numbers: I32, width: Int) -> Int:
     state = view.state
     if state[_ACCESS_FREE] > 0:
         state[_ACCESS_FREE] -= 1
@@ -170,18 +171,17 @@ def _new_access(view: ClusterView, predicates: PredicateView, table: int, number
     else:
         access = state[_ACCESS_EVER]
         state[_ACCESS_EVER] += 1
-    row = view.access[access]
-    row[TABLE] = table
-    row[HELD] = 0
-    row[CLUSTERS] = -1
-    row[FLAGS] = 0
-    row[EPOCH] = np.int32(state[EPOCHS])
+    view.access[access, TABLE] = table
+    view.access[access, HELD] = 0
+    view.access[access, CLUSTERS] = -1
+    view.access[access, FLAGS] = 0
+    view.access[access, EPOCH] = np.int32(state[EPOCHS])
     view.settled[access] = 0.0
     for k in range(MAX_SCHEMA):
-        row[NUMBERS + k] = numbers[k] if k < width else -1
+        view.access[access, NUMBERS + k] = numbers[k] if k < width else -1
     following = view.tables[table, FIRST]
-    row[NEXT] = following
-    row[PREVIOUS] = -1
+    view.access[access, NEXT] = following
+    view.access[access, PREVIOUS] = -1
     if following >= 0:
         view.access[following, PREVIOUS] = access
     view.tables[table, FIRST] = access
@@ -199,7 +199,7 @@ def _new_access(view: ClusterView, predicates: PredicateView, table: int, number
 
 
 @njit(cache=True, nogil=True)
-def _drop_access(view: ClusterView, predicates: PredicateView, access: int) -> None:
+def _drop_access(view: ClusterView, predicates: PredicateView, access: Int) -> None:
     row = view.access[access]
     table = np.int64(row[TABLE])
     if row[PREVIOUS] < 0:
@@ -224,8 +224,8 @@ def _drop_access(view: ClusterView, predicates: PredicateView, access: int) -> N
 
 @njit(cache=True, nogil=True)
 def put(
-    view: ClusterView, predicates: PredicateView, slot: int, table: int, numbers: I32, count: int, key: I32, width: int
-) -> int:
+    view: ClusterView, predicates: PredicateView, slot: Int, table: Int, numbers: I32, count: Int, key: I32, width: Int
+) -> Int:
     """Puts a slot behind the access predicate `key[:width]` of a table; `numbers[:count]` are all its predicates, equalities first.
     Returns the access predicate, or -1 when there is no room: then nothing has changed."""
     state = view.state
@@ -264,27 +264,24 @@ def put(
             else:
                 cluster = state[_CLUSTER_EVER]
                 state[_CLUSTER_EVER] += 1
-            row = view.clusters[cluster]
-            row[OWNER] = access
-            row[SIZE] = size
-            row[COUNT] = 0
-            row[FOLLOWING] = view.access[access, CLUSTERS]
+            view.clusters[cluster, OWNER] = access
+            view.clusters[cluster, SIZE] = size
+            view.clusters[cluster, COUNT] = 0
+            view.clusters[cluster, FOLLOWING] = view.access[access, CLUSTERS]
             view.access[access, CLUSTERS] = cluster
         else:
-            row = view.clusters[cluster]
-            old = np.int64(row[BASE]) * UNIT
+            old = np.int64(view.clusters[cluster, BASE]) * UNIT
             new = unit * UNIT
             for c in range(size + 1):
                 for j in range(held):
-                    view.words[new + c * capacity + j] = view.words[old + c * row[CAPACITY] + j]
-            _free(view, np.int64(row[BASE]), np.int64(row[CLASS]))
-        row[BASE] = np.int32(unit)
-        row[CLASS] = np.int32(k)
-        row[CAPACITY] = np.int32(capacity)
-    row = view.clusters[cluster]
-    place = np.int64(row[COUNT])
-    at = np.int64(row[BASE]) * UNIT + place
-    step = np.int64(row[CAPACITY])
+                    view.words[new + c * capacity + j] = view.words[old + c * view.clusters[cluster, CAPACITY] + j]
+            _free(view, np.int64(view.clusters[cluster, BASE]), np.int64(view.clusters[cluster, CLASS]))
+        view.clusters[cluster, BASE] = np.int32(unit)
+        view.clusters[cluster, CLASS] = np.int32(k)
+        view.clusters[cluster, CAPACITY] = np.int32(capacity)
+    place = np.int64(view.clusters[cluster, COUNT])
+    at = np.int64(view.clusters[cluster, BASE]) * UNIT + place
+    step = np.int64(view.clusters[cluster, CAPACITY])
     view.words[at] = np.uint32(slot)
     for i in range(count):
         known = False
@@ -293,7 +290,7 @@ def put(
         if not known:
             at += step
             view.words[at] = np.uint32(numbers[i])
-    row[COUNT] += 1
+    view.clusters[cluster, COUNT] += 1
     view.access[access, HELD] += 1
     view.tables[table, MEMBERS] += 1
     view.slot_cluster[slot] = np.int32(cluster)
@@ -302,18 +299,17 @@ def put(
 
 
 @njit(cache=True, nogil=True)
-def predicates_at(view: ClusterView, cluster: int, place: int, out: I32) -> tuple[int, int]:
+def predicates_at(view: ClusterView, cluster: Int, place: Int, out: I32) -> tuple[Int, Int]:
     """All predicates of the slot at a place: those of its access predicate, then the others. Returns how many, and how many of the
     former. Equalities come first, since access predicates are made of them and columns hold them first."""
-    row = view.clusters[cluster]
-    access = np.int64(row[OWNER])
+    access = np.int64(view.clusters[cluster, OWNER])
     width = 0
     while width < MAX_SCHEMA and view.access[access, NUMBERS + width] >= 0:
         out[width] = view.access[access, NUMBERS + width]
         width += 1
-    size = np.int64(row[SIZE])
-    at = np.int64(row[BASE]) * UNIT + place
-    step = np.int64(row[CAPACITY])
+    size = np.int64(view.clusters[cluster, SIZE])
+    at = np.int64(view.clusters[cluster, BASE]) * UNIT + place
+    step = np.int64(view.clusters[cluster, CAPACITY])
     for c in range(size):
         at += step
         out[width + c] = np.int32(view.words[at])
@@ -321,32 +317,31 @@ def predicates_at(view: ClusterView, cluster: int, place: int, out: I32) -> tupl
 
 
 @njit(cache=True, nogil=True)
-def take_out(view: ClusterView, predicates: PredicateView, cluster: int, place: int) -> None:
+def take_out(view: ClusterView, predicates: PredicateView, cluster: Int, place: Int) -> None:
     """Closes the gap with the last slot; forgets a cluster and an access predicate with nothing left."""
-    row = view.clusters[cluster]
-    access = np.int64(row[OWNER])
-    size = np.int64(row[SIZE])
-    base = np.int64(row[BASE]) * UNIT
-    step = np.int64(row[CAPACITY])
-    last = np.int64(row[COUNT]) - 1
+    access = np.int64(view.clusters[cluster, OWNER])
+    size = np.int64(view.clusters[cluster, SIZE])
+    base = np.int64(view.clusters[cluster, BASE]) * UNIT
+    step = np.int64(view.clusters[cluster, CAPACITY])
+    last = np.int64(view.clusters[cluster, COUNT]) - 1
     if place != last:
         for c in range(size + 1):
             view.words[base + c * step + place] = view.words[base + c * step + last]
         moved = view.words[base + place]
         view.slot_place[moved] = np.int32(place)
-    row[COUNT] = np.int32(last)
+    view.clusters[cluster, COUNT] = np.int32(last)
     view.access[access, HELD] -= 1
     view.tables[view.access[access, TABLE], MEMBERS] -= 1
     if last == 0:
-        _free(view, np.int64(row[BASE]), np.int64(row[CLASS]))
+        _free(view, np.int64(view.clusters[cluster, BASE]), np.int64(view.clusters[cluster, CLASS]))
         at = np.int64(view.access[access, CLUSTERS])
         if at == cluster:
-            view.access[access, CLUSTERS] = row[FOLLOWING]
+            view.access[access, CLUSTERS] = view.clusters[cluster, FOLLOWING]
         else:
             while view.clusters[at, FOLLOWING] != cluster:
                 at = np.int64(view.clusters[at, FOLLOWING])
-            view.clusters[at, FOLLOWING] = row[FOLLOWING]
-        row[OWNER] = -1
+            view.clusters[at, FOLLOWING] = view.clusters[cluster, FOLLOWING]
+        view.clusters[cluster, OWNER] = -1
         view.free_clusters[view.state[_CLUSTER_FREE]] = cluster
         view.state[_CLUSTER_FREE] += 1
         # the root stays: every match visits it
@@ -363,16 +358,16 @@ def choose(
     view: ClusterView,
     predicates: PredicateView,
     numbers: I32,
-    equalities: int,
-    informed: bool,
+    equalities: Int,
+    informed: Truth,
     by_attribute: I32,
     key: I32,
-) -> tuple[int, int, float]:
+) -> tuple[Int, Int, Real]:
     """The best access predicate for a slot among the tables that are open: least selectivity, then fewest slots. Without statistics
     (`informed`) fewest slots alone. `by_attribute` is all -1 and left so. Returns table and width, and fills `key`; the selectivity."""
     best = 1.0
-    table = np.int64(ROOT)
-    width = np.int64(0)
+    table: Int = np.int64(ROOT)
+    width: Int = np.int64(0)
     fewest = np.int64(2**62)
     for i in range(equalities):
         number = np.int64(numbers[i])
@@ -387,29 +382,28 @@ def choose(
             key[0] = np.int32(number)
         by_attribute[predicates.attribute[number]] = np.int32(number)
     for t in range(FIRST_TABLE, view.state[TABLES]):
-        row = view.tables[t]
-        if row[STATUS] != OPEN or row[WIDTH] > equalities:
+        if view.tables[t, STATUS] != OPEN or view.tables[t, WIDTH] > equalities:
             continue
         fits = True
         chance = 1.0
-        for k in range(row[WIDTH]):
-            if row[SCHEMA + k] >= len(by_attribute) or by_attribute[row[SCHEMA + k]] < 0:
+        for k in range(view.tables[t, WIDTH]):
+            if view.tables[t, SCHEMA + k] >= len(by_attribute) or by_attribute[view.tables[t, SCHEMA + k]] < 0:
                 fits = False
                 break
-            chance *= selectivity(predicates, np.int64(by_attribute[row[SCHEMA + k]]))
+            chance *= selectivity(predicates, np.int64(by_attribute[view.tables[t, SCHEMA + k]]))
         if fits and chance < best * _NEAR:
             best = chance
             table = t
-            width = np.int64(row[WIDTH])
+            width = np.int64(view.tables[t, WIDTH])
             for k in range(width):
-                key[k] = by_attribute[row[SCHEMA + k]]
+                key[k] = by_attribute[view.tables[t, SCHEMA + k]]
     for i in range(equalities):
         by_attribute[predicates.attribute[numbers[i]]] = -1
     return table, width, best
 
 
 @njit(cache=True, nogil=True)
-def access_selectivity(view: ClusterView, predicates: PredicateView, access: int) -> float:
+def access_selectivity(view: ClusterView, predicates: PredicateView, access: Int) -> Real:
     """Of independent equalities."""
     chance = 1.0
     for k in range(MAX_SCHEMA):
@@ -421,7 +415,7 @@ def access_selectivity(view: ClusterView, predicates: PredicateView, access: int
 
 
 @njit(cache=True, nogil=True)
-def count_equalities(predicates: PredicateView, numbers: I32, count: int) -> int:
+def count_equalities(predicates: PredicateView, numbers: I32, count: Int) -> Int:
     n = 0
     while n < count and predicates.operator[numbers[n]] == IS:
         n += 1
@@ -433,11 +427,11 @@ def replace_all(
     view: ClusterView,
     predicates: PredicateView,
     slots: I32,
-    first: int,
+    first: Int,
     numbers: I32,
     by_attribute: I32,
     moves: I64,
-) -> int:
+) -> Int:
     """Moves slots to the best open table, from `first` on. Returns how far it came: less than all means that room is needed."""
     key = np.empty(MAX_SCHEMA, np.int32)
     for i in range(first, len(slots)):
@@ -457,7 +451,7 @@ def replace_all(
 
 
 @njit(cache=True, nogil=True)
-def same_access(view: ClusterView, access: int, table: int, key: I32, width: int) -> bool:
+def same_access(view: ClusterView, access: Int, table: Int, key: I32, width: Int) -> Truth:
     same = view.access[access, TABLE] == table
     for k in range(width):
         same = same and view.access[access, NUMBERS + k] == key[k]
@@ -465,7 +459,7 @@ def same_access(view: ClusterView, access: int, table: int, key: I32, width: int
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(view: ClusterView) -> int:
+def _rebuild(view: ClusterView) -> Int:
     mask = len(view.cells) - 1
     used = 0
     for access in range(view.state[_ACCESS_EVER]):

@@ -19,6 +19,7 @@ from matching.algorithms.predicate_index import (
     release,
     satisfied,
 )
+from matching.algorithms.scalars import Int, Truth
 from matching.columns import Batch
 from matching.records import constraints
 from matching.registry import Registry
@@ -55,7 +56,7 @@ class AssociationView(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _power(size: int) -> int:
+def _power(size: Int) -> Int:
     power = 1
     while (1 << power) < size:
         power += 1
@@ -63,7 +64,7 @@ def _power(size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _allocate(view: AssociationView, power: int) -> int:
+def _allocate(view: AssociationView, power: Int) -> Int:
     """Room was made before."""
     at = view.free[power]
     if at >= 0:
@@ -75,7 +76,7 @@ def _allocate(view: AssociationView, power: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _give_back(view: AssociationView, at: int, power: int) -> None:
+def _give_back(view: AssociationView, at: Int, power: Int) -> None:
     following = view.free[power]
     view.words[at] = np.int32(following & 0xFFFFFFFF)
     view.words[at + 1] = np.int32(following >> 32)
@@ -83,7 +84,7 @@ def _give_back(view: AssociationView, at: int, power: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _append(view: AssociationView, number: int, slot: int) -> int:
+def _append(view: AssociationView, number: Int, slot: Int) -> Int:
     """Returns the place in the predicate's list."""
     length = np.int64(view.length[number])
     if length == view.capacity[number]:
@@ -101,7 +102,7 @@ def _append(view: AssociationView, number: int, slot: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _withdraw(view: AssociationView, number: int, place: int) -> None:
+def _withdraw(view: AssociationView, number: Int, place: Int) -> None:
     """Closes the gap with the last slot, which learns its new place."""
     at = view.list_at[number]
     last = np.int64(view.length[number]) - 1
@@ -120,7 +121,7 @@ def _withdraw(view: AssociationView, number: int, place: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _associate(view: AssociationView, slot: int, numbers: I32, count: int) -> bool:
+def _associate(view: AssociationView, slot: Int, numbers: I32, count: Int) -> Truth:
     """False when there is no room: then nothing has changed."""
     need = 2 * max(count, 1)
     for k in range(count):
@@ -151,9 +152,9 @@ def insert(
     order: OrderedView,
     view: AssociationView,
     slots: I32,
-    first: int,
-    longest: int,
-) -> int:
+    first: Int,
+    longest: Int,
+) -> Int:
     """From `first` on. Returns how far it came: less than all means that room is needed."""
     attribute = np.empty(longest, np.int32)
     kind = np.empty(longest, np.uint8)
@@ -205,8 +206,8 @@ def count_up(
     others: I32,
     rows: I32,
     slots: I32,
-    first: int,
-) -> tuple[int, int]:
+    first: Int,
+) -> tuple[Int, Int]:
     """Goes on at row `first`; returns the next row and the number of pairs. Stops early when a row might not fit any more."""
     n = 0
     unasked = view.state[_UNASKED]

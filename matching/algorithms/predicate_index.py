@@ -7,7 +7,7 @@ verification: a record's predicates hold for everything that satisfies it, and m
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from matching.algorithms.ordered_index import (
     ordered_room,
     up_to,
 )
+from matching.algorithms.scalars import Int, Real, Truth
 from matching.columns import Batch
 from matching.keys import equality_hash, first_key, last_key, mix
 from matching.records import BOUNDED, EQUAL, OPEN
@@ -32,6 +33,8 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
+
+_T = TypeVar("_T", bound=np.generic)
 
 # operators
 IS: Final = 0
@@ -72,13 +75,13 @@ class PredicateView(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cell(attribute: int, operator: int, key: np.uint64, mask: int) -> int:
+def _cell(attribute: Int, operator: Int, key: Int, mask: Int) -> Int:
     salt = np.uint64(attribute * 4 + operator) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mix(key + salt) & np.uint64(mask))
 
 
 @njit(cache=True, nogil=True)
-def find_predicate(view: PredicateView, attribute: int, operator: int, key: np.uint64) -> int:
+def find_predicate(view: PredicateView, attribute: Int, operator: Int, key: Int) -> Int:
     mask = len(view.table) - 1
     at = _cell(attribute, operator, key, mask)
     while True:
@@ -93,7 +96,7 @@ def find_predicate(view: PredicateView, attribute: int, operator: int, key: np.u
 
 
 @njit(cache=True, nogil=True)
-def predicate_room(view: PredicateView, order: OrderedView, more: int) -> bool:
+def predicate_room(view: PredicateView, order: OrderedView, more: Int) -> Truth:
     state = view.state
     return (
         state[_EVER] - state[_FREE] + more <= len(view.attribute)
@@ -103,7 +106,7 @@ def predicate_room(view: PredicateView, order: OrderedView, more: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def hold(view: PredicateView, order: OrderedView, attribute: int, operator: int, key: np.uint64) -> int:
+def hold(view: PredicateView, order: OrderedView, attribute: Int, operator: Int, key: Int) -> Int:
     """The number of a predicate, held once more. Room was made before."""
     number = find_predicate(view, attribute, operator, key)
     if number >= 0:
@@ -144,7 +147,7 @@ def hold(view: PredicateView, order: OrderedView, attribute: int, operator: int,
 
 
 @njit(cache=True, nogil=True)
-def release(view: PredicateView, order: OrderedView, number: int) -> None:
+def release(view: PredicateView, order: OrderedView, number: Int) -> None:
     view.holders[number] -= 1
     if view.holders[number] > 0:
         return
@@ -174,14 +177,14 @@ def release(view: PredicateView, order: OrderedView, number: int) -> None:
 def hold_all(
     view: PredicateView,
     order: OrderedView,
-    count: int,
+    count: Int,
     attribute: I32,
     kind: U8,
     low: U64,
     high: U64,
     value: U64,
     out: I32,
-) -> tuple[int, int]:
+) -> tuple[Int, Int]:
     """Holds the predicates of a record's constraints, equalities first. Returns how many there are, and how many equalities."""
     n = 0
     for i in range(count):
@@ -209,8 +212,8 @@ def hold_all(
 
 @njit(cache=True, nogil=True)
 def satisfied(
-    view: PredicateView, order: OrderedView, batch: Batch, row: int, equal: I32, others: I32
-) -> tuple[int, int]:
+    view: PredicateView, order: OrderedView, batch: Batch, row: Int, equal: I32, others: I32
+) -> tuple[Int, Int]:
     """The predicates that a publication satisfies: equalities, at most one an attribute, and others. Returns the two counts."""
     equals = 0
     n = 0
@@ -235,7 +238,7 @@ def satisfied(
 
 
 @njit(cache=True, nogil=True)
-def observe(view: PredicateView, batch: Batch, row: int, equal: I32, equals: int) -> None:
+def observe(view: PredicateView, batch: Batch, row: Int, equal: I32, equals: Int) -> None:
     """Takes a publication into the statistics. Readers may do so at a time: an update that is lost does no harm."""
     for i in range(equals):
         view.hits[equal[i]] += 1
@@ -247,7 +250,7 @@ def observe(view: PredicateView, batch: Batch, row: int, equal: I32, equals: int
 
 
 @njit(cache=True, nogil=True)
-def selectivity(view: PredicateView, number: int) -> float:
+def selectivity(view: PredicateView, number: Int) -> Real:
     """The probability that a publication satisfies an equality: at first one of the attribute's distinct values, then what was seen."""
     attribute = view.attribute[number]
     guess = view.expected[attribute]
@@ -268,7 +271,7 @@ def _halve(view: PredicateView) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(view: PredicateView) -> int:
+def _rebuild(view: PredicateView) -> Int:
     mask = len(view.table) - 1
     used = 0
     for number in range(view.state[_EVER]):
@@ -301,6 +304,7 @@ class PredicateIndex:
             np.zeros(4, np.int64),
         )
         self.order = empty_order()
+        self._absent: dict[int, float] = {}
 
     def __len__(self) -> int:
         return int(self.view.state[_EVER] - self.view.state[_FREE])
@@ -329,7 +333,16 @@ class PredicateIndex:
             )
         if len(self) + more > len(view.attribute):
             room = max(len(self) + more, len(view.attribute) + len(view.attribute) // 2)
-            view = PredicateView(*(longer(array, room) for array in view[:8]), *view[8:])
+            view = view._replace(
+                attribute=longer(view.attribute, room),
+                operator=longer(view.operator, room),
+                key=longer(view.key, room),
+                holders=longer(view.holders, room),
+                access=longer(view.access, room),
+                hits=longer(view.hits, room),
+                born=longer(view.born, room),
+                free=longer(view.free, room),
+            )
         if 2 * (int(view.state[_CELLS]) + more) > len(view.table):
             cells = 256
             while cells < 3 * (len(self) + more):
@@ -340,20 +353,27 @@ class PredicateIndex:
             self.order = larger_order(self.order, more)
         self.view = view
 
-    def expect(self, attribute: int, selectivity: float) -> None:
+    def expect(self, attribute: int, present: float, selectivity: float) -> None:
+        """What is known beforehand: the share of publications that carry an attribute, and that satisfy an equality on it."""
         self.reserve(attribute + 1, 0)
         self.view.expected[attribute] = selectivity
+        self._absent[attribute] = 1.0 - present
 
-    def presence(self, attribute: int) -> float:
-        """The probability that a publication carries an attribute; certain as long as nothing was seen."""
-        return (int(self.view.by_attribute[attribute, SEEN]) + PRIOR) / (self.events + PRIOR)
+    def presences(self) -> F64:
+        """By attribute, the probability that a publication carries it; certain as long as nothing was given or seen."""
+        seen = self.view.by_attribute[:, SEEN]
+        given = np.ones(len(seen))
+        for attribute, absent in self._absent.items():
+            given[attribute] -= absent
+        share: F64 = (seen + PRIOR * given) / (self.events + PRIOR)
+        return share
 
     def forget_half(self) -> None:
         """Lets what was seen long ago count for less."""
         _halve(self.view)
 
 
-def longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
-    out = np.zeros((room, *array.shape[1:]), array.dtype)
+def longer(array: npt.NDArray[_T], room: int) -> npt.NDArray[_T]:
+    out: npt.NDArray[_T] = np.zeros((room, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
     return out

@@ -25,6 +25,7 @@ from matching.algorithms.clusters import (
 )
 from matching.algorithms.ordered_index import OrderedView
 from matching.algorithms.predicate_index import PredicateIndex, PredicateView, hold_all, predicate_room, release
+from matching.algorithms.scalars import Int, Truth
 from matching.columns import Batch
 from matching.machine import prefetch
 from matching.records import constraints
@@ -41,11 +42,11 @@ def insert(
     order: OrderedView,
     view: ClusterView,
     slots: I32,
-    first: int,
-    longest: int,
-    informed: bool,
+    first: Int,
+    longest: Int,
+    informed: Truth,
     by_attribute: I32,
-) -> int:
+) -> Int:
     """Puts slots where they are found best, from `first` on. Returns how far it came: less than all means that room is needed."""
     attribute = np.empty(longest, np.int32)
     kind = np.empty(longest, np.uint8)
@@ -69,7 +70,7 @@ def insert(
 
 
 @njit(cache=True, nogil=True)
-def remove(predicates: PredicateView, order: OrderedView, view: ClusterView, slots: I32, longest: int) -> None:
+def remove(predicates: PredicateView, order: OrderedView, view: ClusterView, slots: I32, longest: Int) -> None:
     numbers = np.empty(2 * longest, np.int32)
     for i in range(len(slots)):
         if i + 8 < len(slots):
