@@ -1,0 +1,121 @@
+"""Interval trees: a node's bucket holds what contains the node's centre; what lies wholly left or right is the children's.
+
+A node is born undivided, and its bucket holds everything that comes to it; when the bucket is full, the node gets its centre. Where the
+attribute's domain is known, that is the middle of the node's part of it, so a tree over K values is at most log K deep. Where it is not,
+it is the median end of the ranges in the bucket.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matching.algorithms.pubsub.compiling import inner
+from matching.algorithms.pubsub.forest import (
+    BUCKET,
+    CENTRE,
+    CUT,
+    DOMAIN_HIGH,
+    DOMAIN_LOW,
+    I32,
+    I64,
+    INTERVAL_POOL,
+    LEFT,
+    NONE,
+    PARENT,
+    RIGHT,
+    U64,
+    free_row,
+    take_row,
+)
+from matching.algorithms.pubsub.sorting import order_of
+from matching.attributes import INTEGER
+from matching.keys import number_key
+
+
+@inner
+def new_node(nodes: I32, keys: U64, state: I64, parent: int, low: int, high: int) -> int:
+    """For the values `low` to `high - 1`, if there are any."""
+    node = take_row(nodes, state, INTERVAL_POOL)
+    nodes[node, PARENT] = parent
+    nodes[node, CUT] = 0
+    keys[node, DOMAIN_LOW] = np.uint64(low)
+    keys[node, DOMAIN_HIGH] = np.uint64(high)
+    return node
+
+
+@inner
+def find_node(nodes: I32, keys: U64, state: I64, root: int, low: np.uint64, high: np.uint64) -> int:
+    """Where a range belongs; a node that is missing on the way is made."""
+    node = np.int64(root)
+    while nodes[node, CUT]:
+        centre = keys[node, CENTRE]
+        if high < centre:
+            child = LEFT
+        elif low > centre:
+            child = RIGHT
+        else:
+            break
+        if nodes[node, child] == NONE:
+            first = np.int64(keys[node, DOMAIN_LOW])
+            last = np.int64(keys[node, DOMAIN_HIGH])
+            middle = _middle(first, last)
+            if child == LEFT:
+                last = middle
+            else:
+                first = middle + 1
+            nodes[node, child] = new_node(nodes, keys, state, node, first, max(first, last))
+        node = np.int64(nodes[node, child])
+    return node
+
+
+@inner
+def _middle(low: int, high: int) -> int:
+    # the sum might not fit
+    return (low >> 1) + (high >> 1) + (low & high & 1)
+
+
+@inner
+def cut(nodes: I32, keys: U64, node: int, starts: U64, ends: U64) -> np.uint64:
+    """Gives a node its centre; the ranges are those of its bucket, at least one."""
+    low = np.int64(keys[node, DOMAIN_LOW])
+    high = np.int64(keys[node, DOMAIN_HIGH])
+    if low < high:
+        centre = number_key(INTEGER, _middle(low, high))
+    else:
+        both = np.empty(2 * len(starts), np.uint64)
+        both[: len(starts)] = starts
+        both[len(starts) :] = ends
+        centre = both[order_of(both, both)[len(starts)]]
+    keys[node, CENTRE] = centre
+    nodes[node, CUT] = 1
+    return centre
+
+
+@inner
+def prune(nodes: I32, state: I64, root: int, node: int) -> int:
+    """A node has lost its bucket: it goes if it has no children, and so do those above it. Returns the root."""
+    while nodes[node, BUCKET] == NONE and nodes[node, LEFT] == NONE and nodes[node, RIGHT] == NONE:
+        above = np.int64(nodes[node, PARENT])
+        free_row(nodes, state, INTERVAL_POOL, node)
+        if above == NONE:
+            return NONE
+        if nodes[above, LEFT] == node:
+            nodes[above, LEFT] = NONE
+        else:
+            nodes[above, RIGHT] = NONE
+        node = above
+    return root
+
+
+@inner
+def stab_intervals(nodes: I32, keys: U64, root: int, key: np.uint64, out: I32, n: int) -> int:
+    """Appends the buckets that may hold a range with the key in it; returns their number."""
+    node = np.int64(root)
+    while node != NONE:
+        if nodes[node, BUCKET] != NONE:
+            out[n] = nodes[node, BUCKET]
+            n += 1
+        if not nodes[node, CUT] or keys[node, CENTRE] == key:
+            break
+        node = np.int64(nodes[node, LEFT] if key < keys[node, CENTRE] else nodes[node, RIGHT])
+    return n

@@ -1,0 +1,53 @@
+"""Search, as the paper has it: from the header, into the structures of every attribute that the publication has, bucket by bucket."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matching.algorithms.pubsub.buckets import match_bucket
+from matching.algorithms.pubsub.compiling import entry
+from matching.algorithms.pubsub.forest import ALWAYS, COUNT, HEADER, I32, STRUCTURES, Forest
+from matching.algorithms.pubsub.predicates import mask_bit
+from matching.algorithms.pubsub.structures import reach
+from matching.algorithms.pubsub.table import find_structure
+from matching.columns import Batch
+
+# A red-black tree of 2^31 leaves is at most this deep.
+DEEPEST = 128
+
+
+@entry
+def search(
+    forest: Forest, batch: Batch, first: int, entry_of: I32, waiting: I32, seen: I32, rows: I32, slots: I32
+) -> tuple[int, int]:
+    """From row `first` on; returns the next row and the number of pairs. Stops early at a row whose pairs might not fit.
+    `entry_of` has a zero per attribute, and is left so; `waiting` has room for all buckets, `seen` too if strings have structures."""
+    path = np.empty(DEEPEST, np.int32)
+    n = 0
+    for row in range(first, batch.start.shape[0] - 1):
+        begin = n
+        present = np.uint64(0)
+        for e in range(batch.start[row], batch.start[row + 1]):
+            entry_of[batch.attribute[e]] = e + 1
+            present |= mask_bit(batch.attribute[e])
+        full = False
+        waiting[0] = HEADER
+        waiting[1] = ALWAYS
+        count = 2
+        while count:
+            count -= 1
+            bucket = np.int64(waiting[count])
+            if n + forest.buckets[bucket, COUNT] > len(rows):
+                full = True
+                break
+            n = match_bucket(forest, batch, entry_of, ~present, bucket, row, rows, slots, n)
+            if forest.buckets[bucket, STRUCTURES]:
+                for e in range(batch.start[row], batch.start[row + 1]):
+                    structure = find_structure(forest, bucket, batch.attribute[e])
+                    if structure >= 0:
+                        count = reach(forest, batch, structure, e, path, seen, row + 1, waiting, count)
+        for e in range(batch.start[row], batch.start[row + 1]):
+            entry_of[batch.attribute[e]] = 0
+        if full:
+            return row, begin
+    return batch.start.shape[0] - 1, n
