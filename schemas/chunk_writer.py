@@ -12,7 +12,16 @@ import numpy.typing as npt
 from matching.normal_form import NormalForm
 from schemas.avro_plain import Writer, compile_writer
 from schemas.codec import Format, Registry, avro_header, to_json
-from schemas.columns import FROM_PUBLICATIONS, NEVER, PUBLICATION, Longs, NotificationColumns, PublicationColumns, Texts
+from schemas.columns import (
+    FROM_PUBLICATIONS,
+    NEVER,
+    PUBLICATION,
+    Longs,
+    NotificationColumns,
+    PublicationColumns,
+    Texts,
+    as_kernel,
+)
 from schemas.condition_fields import plain_normal_form
 from schemas.definitions import current
 from schemas.errors import SchemaError
@@ -46,6 +55,7 @@ def encode_rendezvous_publications(
     an error, and its bytes are empty.
     """
     header = _array(avro_header("rendezvous", registry))
+    rows = as_kernel(rows, np.int64)
     attributes = columns.attributes
     names = [name.encode() for name in attributes.names]
     name_start = np.zeros(len(names) + 1, dtype=np.int64)
@@ -59,7 +69,8 @@ def encode_rendezvous_publications(
     ends = np.zeros(len(rows), dtype=np.int64)
     write.write_publications(
         out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
-        columns.arrived_at, routing_version, partitions_start, partitions, attributes.heap,
+        columns.arrived_at, routing_version,
+        as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32), attributes.heap,
         columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
         columns.topic.at, columns.topic.length, columns.published_at, columns.expires_at, columns.best,
         columns.best_attribute.at, columns.best_attribute.length, columns.self_join, attributes.start,
@@ -105,13 +116,16 @@ def encode_notifications(
     )
     parts: list[npt.NDArray[np.generic]] = []
     for each in texts:
-        parts += (each.heap, each.at, each.length)
-    topic = columns.topic
+        parts += each.for_kernel()
     rest = (
-        columns.role, topic.heap, topic.at, topic.length, columns.published_at, columns.matched_at, columns.phase, tails.heap,
-        tails.at, tails.length,
-    )  # fmt: skip
-    size = sum(int(each.length.sum(dtype=np.int64)) for each in (*texts, topic))
+        as_kernel(columns.role, np.uint8),
+        *columns.topic.for_kernel(),
+        as_kernel(columns.published_at, np.int64),
+        as_kernel(columns.matched_at, np.int64),
+        as_kernel(columns.phase, np.uint8),
+        *tails.for_kernel(),
+    )
+    size = sum(int(each.length.sum(dtype=np.int64)) for each in (*texts, columns.topic))
     ends = np.zeros(rows, dtype=np.int64)
     if format == "json":
         words, word_ends = _words()

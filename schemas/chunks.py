@@ -23,6 +23,7 @@ from schemas.columns import (
     PublicationColumns,
     RendezvousColumns,
     SubscriptionColumns,
+    as_kernel,
 )
 from schemas.definitions import Definition
 from schemas.errors import SchemaError
@@ -56,6 +57,7 @@ _PREFERS = ("", "highest", "lowest")
 def decode_publications(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> PublicationColumns:
+    offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
     reader = _input_reader("publication", keys, values, partition, offset, registry)
     where = _input_where(reader)
 
@@ -101,6 +103,7 @@ def decode_publications(
 def decode_subscriptions(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> SubscriptionColumns:
+    offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
     reader = _input_reader("subscription", keys, values, partition, offset, registry)
     where = _input_where(reader)
     withdrawn = np.zeros(len(reader), dtype=np.bool_)
@@ -184,10 +187,13 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
     failed = ~ok
     reader.longs[:, failed] = 0
     start, partitions = reader.lists()
-    versioned = np.where(reader.longs == NULL_LONG, 0, reader.longs)
+    kind = reader.smalls[program.BRANCH]
+    has_version = (kind == program.SUBSCRIBE) | (kind == program.WITHDRAW)
+    version = np.where(has_version, reader.longs[program.VERSION : program.VERSION + 3], 0)
+    begin = reader.longs[program.BEGIN]
     return RendezvousColumns(
         ok,
-        reader.smalls[program.BRANCH],
+        kind,
         reader.smalls[program.ORIGIN],
         reader.longs[program.ORIGIN_PARTITION].astype(np.int32),
         reader.longs[program.ORIGIN_OFFSET],
@@ -198,13 +204,13 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
         reader.texts(program.ID),
         reader.texts(program.PARTY),
         reader.texts(program.TOPIC),
-        versioned[program.BEGIN],
+        np.where(begin == NULL_LONG, 0, begin),
         _ends(reader),
         reader.smalls[program.SELF_JOIN].view(np.bool_),
         where,
-        versioned[program.VERSION].astype(np.int32),
-        versioned[program.VERSION + 1],
-        versioned[program.VERSION + 2],
+        version[0].astype(np.int32),
+        version[1],
+        version[2],
         reader.smalls[program.SCOPE],
         reader.smalls[program.TIME],
         reader.smalls[program.SEMANTICS],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,11 @@ FROM_SUBSCRIPTIONS, FROM_PUBLICATIONS, FROM_NONE = 0, 1, 2
 TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION = 0, 1, 2, 3
 
 
+def as_kernel(array: npt.ArrayLike, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """As kernels are compiled for: of that type, contiguous, writable. Anything else would cost a compilation; here, at most a copy."""
+    return np.require(array, dtype, ("C", "W"))
+
+
 @dataclass(slots=True)
 class Texts:
     """A column of strings or bytes: places in a heap. A length of -1 is none."""
@@ -51,6 +56,9 @@ class Texts:
             np.cumsum(np.maximum(length[:-1], 0), out=at[1:])
         heap = np.frombuffer(bytearray().join([value for value in values if value]), dtype=np.uint8)
         return cls(heap, at, length)
+
+    def for_kernel(self) -> tuple[npt.NDArray[np.uint8], Longs, Ints]:
+        return as_kernel(self.heap, np.uint8), as_kernel(self.at, np.int64), as_kernel(self.length, np.int32)
 
     def __len__(self) -> int:
         return len(self.at)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import schemas
@@ -33,6 +33,7 @@ from schemas import (
     Withdrawal,
 )
 from schemas.definitions import NAMES, current
+from schemas.kernels import finish, write
 from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from schemas.program import FIELDS, avro_program
 from schemas.records import Best
@@ -422,6 +423,7 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
 
 
 @settings(max_examples=50)
+@example([(Rendezvous("subscriptions", 0, 0, 0, 0, (), Withdrawal("s", Version(0, 0, -(2**63)))), "avro")])
 @given(st.lists(st.tuples(some.rendezvous, st.sampled_from(["avro", "avro", "json", "bad"])), max_size=5))
 def test_rendezvous_in_chunks(rows: list[tuple[Rendezvous, str]]) -> None:
     values = [b"\x01" if form == "bad" else schemas.encode(record, form) for record, form in rows]  # type: ignore[arg-type]
@@ -531,3 +533,21 @@ def test_notifications_in_chunks(format: Any) -> None:
             assert found == record
 
     check()
+
+
+def test_arrays_of_any_kind_cost_no_compilation() -> None:
+    """Arrow hands out read-only arrays, numpy views with gaps: to a kernel they would be types of their own."""
+    schemas.compile_kernels()
+    kernels = (finish.finish_rows, write.write_publications, write.write_notifications, write.write_json_notifications)
+    before = [len(kernel.signatures) for kernel in kernels]
+    clocks = np.arange(4, dtype=np.int32)[::2]
+    columns = schemas.decode_publications([None, b"p"], [b"{}", b"{}"], 0, clocks, clocks)
+    schemas.encode_rendezvous_publications(columns, clocks[:1], 1, clocks, np.array([5, 6]), {})
+    records = [Notification("n", "s", "1-2", "p", "anna", "subscriber", "1", 5, 6, "live")]
+    odd = columns_of(records)
+    odd.topic.heap.flags.writeable = False
+    odd.role = np.zeros(1, dtype=np.int64)  # type: ignore[assignment]
+    odd.published_at = np.array([5], dtype=np.int32)  # type: ignore[assignment]
+    for form in ("avro", "json"):
+        assert schemas.encode_notifications(odd, form) == [schemas.encode(records[0], form)]  # type: ignore[arg-type]
+    assert [len(kernel.signatures) for kernel in kernels] == before
