@@ -49,11 +49,11 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
     started = time.monotonic()
     bootstrap = bootstrap_of(settings)
     places = Places(settings.history)
-    ensure_outbox(spark, places)
+    ensure_outbox(places)
     registry = MakeRegistry.of(settings)()
     publisher = Publisher(settings, bootstrap)
     try:
-        left = runs(spark, places)
+        left = runs(places)
         requests = read_requests(settings, bootstrap, registry)
         versions = standing(settings, bootstrap)
         sent = publisher.publish(places, left, requests, versions)
@@ -72,7 +72,7 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
             sent = Sent(sent.requests + more.requests, sent.notifications + more.notifications)
             left.append(run)
         if left:
-            remove_runs(spark, places, left)
+            remove_runs(places, left)
     finally:
         publisher.close()
     return _summary(sent, by_fate, len(requests.refused), time.monotonic() - started)
@@ -117,8 +117,11 @@ def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open],
     )
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)
-        found = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
-        write_run(spark, places, _with_earlier_ids(found, history, settings.hot_window), encoder)
+        doubtful, self_joining = _look(pairs, offsets)
+        found = pairs
+        if doubtful:
+            found = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
+        write_run(spark, places, _with_earlier_ids(found, history, settings.hot_window, self_joining), encoder)
     finally:
         pairs.unpersist()
 
@@ -147,13 +150,21 @@ def _everywhen(s: Any) -> Any:
     return replace(s, starts_at=None, ends_at=None)
 
 
-def _with_earlier_ids(pairs: Any, history: Any, hot_window: int) -> Any:
+def _look(pairs: Any, offsets: dict[int, int]) -> tuple[bool, bool]:
+    """Whether any pair may be of a repeat, and whether any is of a self-joining publication. Computes the pairs, once."""
+    from pyspark.sql import functions as f
+
+    row = pairs.agg(f.bool_or(repeats.beyond(offsets)), f.bool_or("self_join")).first()
+    return bool(row[0]), bool(row[1])
+
+
+def _with_earlier_ids(pairs: Any, history: Any, hot_window: int, self_joining: bool) -> Any:
     from pyspark.sql import functions as f
 
     nothing = f.lit(None).cast("array<string>")
-    topics_named = pairs.where("self_join").select("topic").distinct()
-    if topics_named.isEmpty():
+    if not self_joining:
         return pairs.withColumn("earlier_ids", nothing)
+    topics_named = pairs.where("self_join").select("topic").distinct()
     ids = earlier_ids(history.join(topics_named, "topic", "leftsemi"), hot_window)
     joined = pairs.where("self_join").join(ids, ["partition", "offset"], "left")
     return pairs.where("not self_join").withColumn("earlier_ids", nothing).unionByName(joined)

@@ -172,14 +172,16 @@ def write_run(spark: Any, places: Places, pairs: Any, shared: Encoder) -> None:
     encoded.write.format("delta").mode("append").save(places.outbox)
 
 
-def runs(spark: Any, places: Places) -> list[str]:
-    """Runs that are in the outbox, the oldest first: their names begin with a time."""
-    outbox = spark.read.format("delta").load(places.outbox)
-    return sorted(row["run"] for row in outbox.where("closes").select("run").distinct().collect())
+def runs(places: Places) -> list[str]:
+    """Runs that are in the outbox, the oldest first: their names begin with a time. Read without Spark: there is seldom any."""
+    import pyarrow.dataset as ds
+    from deltalake import DeltaTable
+
+    closing = DeltaTable(places.outbox).to_pyarrow_dataset().to_table(columns=["run"], filter=ds.field("closes"))
+    return sorted(closing.column("run").unique().to_pylist())
 
 
-def remove_runs(spark: Any, places: Places, names: Iterable[str]) -> None:
-    from delta.tables import DeltaTable
-    from pyspark.sql import functions as f
+def remove_runs(places: Places, names: Iterable[str]) -> None:
+    from deltalake import DeltaTable
 
-    DeltaTable.forPath(spark, places.outbox).delete(f.col("run").isin(list(names)))
+    DeltaTable(places.outbox).delete("run IN ({})".format(", ".join(f"'{name}'" for name in names)))

@@ -102,8 +102,6 @@ def beyond(offsets: Mapping[int, int]) -> Any:
 def without_repeats(found: Any, history: Any, offsets: Mapping[int, int], hot_window: int) -> Any:
     """Pairs without those whose publication is a repeat. `found` is read several times: persist it."""
     doubtful = found.where(beyond(offsets)).select("publication_id").distinct()
-    if doubtful.isEmpty():
-        return found
     rows = history.select("publication_id", "arrived_at", "partition", "offset").join(
         doubtful, "publication_id", "leftsemi"
     )

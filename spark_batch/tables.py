@@ -95,52 +95,33 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 def ensure_publications(spark: Any, places: Places) -> None:
     """Creates the table if it is not there. Several may do so at once."""
-    _ensure(
-        spark,
-        places.publications,
-        PUBLICATIONS,
-        "every publication, once for each partition and offset it was read from",
-        {
-            "delta.dataSkippingStatsColumns": ",".join(_WITH_STATISTICS),
-            # rows are deleted by rewriting their file: deletion vectors could not be read by everybody
-            "delta.enableDeletionVectors": "false",
-        },
-        clustered=_CLUSTERED,
-    )
-
-
-def ensure_outbox(spark: Any, places: Places) -> None:
-    _ensure(
-        spark,
-        places.outbox,
-        OUTBOX,
-        "notifications of answered backfill requests, until they are sent",
-        {"delta.enableDeletionVectors": "false", "delta.dataSkippingStatsColumns": "request_offset"},
-        partitioned=("run",),
-    )
-
-
-def _ensure(
-    spark: Any,
-    place: str,
-    schema: pa.Schema,
-    comment: str,
-    properties: dict[str, str],
-    clustered: tuple[str, ...] = (),
-    partitioned: tuple[str, ...] = (),
-) -> None:
     from delta.tables import DeltaTable
 
-    if DeltaTable.isDeltaTable(spark, place):
+    if DeltaTable.isDeltaTable(spark, places.publications):
         return
-    builder = DeltaTable.createIfNotExists(spark).location(place).comment(comment).addColumns(spark_schema(schema))
-    for name, value in properties.items():
-        builder = builder.property(name, value)
-    if clustered:
-        builder = builder.clusterBy(*clustered)
-    if partitioned:
-        builder = builder.partitionedBy(*partitioned)
-    builder.execute()
+    (
+        DeltaTable.createIfNotExists(spark)
+        .location(places.publications)
+        .comment("every publication, once for each partition and offset it was read from")
+        .addColumns(spark_schema(PUBLICATIONS))
+        .property("delta.dataSkippingStatsColumns", ",".join(_WITH_STATISTICS))
+        # rows are deleted by rewriting their file: deletion vectors could not be read by everybody
+        .property("delta.enableDeletionVectors", "false")
+        .clusterBy(*_CLUSTERED)
+        .execute()
+    )
+
+
+def ensure_outbox(places: Places) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable.create(
+        places.outbox,
+        OUTBOX,
+        mode="ignore",
+        description="notifications of answered backfill requests, until they are sent",
+        configuration={"delta.dataSkippingStatsColumns": "run,request_offset"},
+    )
 
 
 def exists(spark: Any, place: str) -> bool:

@@ -39,7 +39,12 @@ def test_every_pair_once_whichever_side_finds_it(
     spark: Any, broker: embedded.Broker, start_worker: StartWorker, history: MakeSettings
 ) -> None:
     prefix = "history-all."
-    common: dict[str, Any] = {"topic_prefix": prefix, "partitions": 2, "hot_window": "10m", "notification_format": "json"}
+    common: dict[str, Any] = {
+        "topic_prefix": prefix,
+        "partitions": 2,
+        "hot_window": "10m",
+        "notification_format": "json",
+    }
     start_worker(**common).wait_ready()
     settings = history(bootstrap_servers=broker.bootstrap, **common)
     outside = Outside(broker.bootstrap, prefix)
@@ -82,7 +87,10 @@ def test_every_pair_once_whichever_side_finds_it(
         for name, topic, xs in (("root", "", range(4, 8)), ("one", "1", (1, 7))):
             for x in xs:
                 if not topic or x % 3 == 1:
-                    expected |= {(name, f"hot-{x}", "subscriber", "past"), (name, f"cold-{x}", "subscriber", "backfill")}
+                    expected |= {
+                        (name, f"hot-{x}", "subscriber", "past"),
+                        (name, f"cold-{x}", "subscriber", "backfill"),
+                    }
                     expected.add((name, f"cold-{x}", "publisher", "backfill"))
             expected.add((name, "late", "subscriber", "live"))
         expected |= {("narrow", "cold-5", "subscriber", "backfill"), ("narrow", "cold-5", "publisher", "backfill")}

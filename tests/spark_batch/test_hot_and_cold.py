@@ -1,0 +1,205 @@
+"""No hole and no overlap: what a subscription is told of the past, by its partition and by the history, is everything, once.
+
+Random logs go through the definition of a rendezvous partition; the requests it writes are answered from rows of the history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matching import Condition, oracle
+from matching.normal_form import ALWAYS
+from schemas import (
+    BackfillRequest,
+    CanonicalPublication,
+    CanonicalSubscription,
+    Publication,
+    Rendezvous,
+    Version,
+)
+from spark_batch.earlier import looking_back
+from spark_batch.pairs import Asked, match_batch
+from spark_batch.report import make_report
+from spark_batch.repeats import losers
+from spark_batch.requests import Open, _earlier
+from streams.reference import Found, Partition, offer_of, query_of
+from streams.routing import Directory, reports
+from streams.routing import Publication as RoutedPublication
+from streams.routing import Subscription as RoutedSubscription
+from tests.spark_batch.records import rows_of
+
+HOT_WINDOW = 10
+DIRECTORY = Directory(1, "dewey", 3)
+TOPICS = ["", "1", "1.2", "2", "3.1"]
+WHERE = ["x >= 1", "x = 2", "x IN (0, 3)", "previous.x >= 1", "previous.x IS NULL OR x = 1", "y IS NULL"]
+
+
+@dataclass
+class Recorder(Partition):
+    """Also remembers what was fixed when a record came."""
+
+    fixed: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, list[CanonicalSubscription]] = field(default_factory=dict)
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, HOT_WINDOW)
+        self.fixed = {}
+        self.held = {}
+
+    def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
+        if record.publication_id not in self.arrivals:
+            earlier = self._earlier(record.topic)
+            self.fixed[record.publication_id] = offer_of(record, earlier[0].record.attributes if earlier else {})
+        super()._publish(record, envelope, found)
+
+    def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
+        others = [live.record for name, live in self.subscriptions.items() if name != record.subscription_id]
+        self.held[record.subscription_id] = _earlier(record, others)
+        super()._subscribe(record, envelope, found)
+
+
+published = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(TOPICS),
+        "age": st.integers(-3, 40),
+        "lasts": st.none() | st.integers(1, 60),
+        "attributes": st.dictionaries(st.sampled_from(["x", "y"]), st.integers(0, 3)),
+        "name": st.sampled_from([None, None, None, "again"]),
+    }
+)
+subscribed = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(TOPICS),
+        "scope": st.sampled_from(["overlap", "subtree"]),
+        "reach": st.integers(0, 60),
+        "ends": st.none() | st.integers(-20, 30),
+        "time": st.sampled_from(["published", "valid"]),
+        "where": st.none() | st.sampled_from(WHERE),
+        "semantics": st.sampled_from(["classical", "intersect"]),
+        "self_join": st.booleans(),
+        "who": st.sampled_from(["a", "b"]),
+    }
+)
+steps = st.lists(
+    st.tuples(st.integers(1, 12), st.integers(0, 1), st.one_of(published, published, subscribed)),
+    min_size=2,
+    max_size=14,
+)
+
+
+@given(steps)
+@settings(max_examples=150, deadline=None)
+def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
+    scheme = DIRECTORY.make()
+    partitions = [Recorder(number) for number in range(DIRECTORY.partitions)]
+    arrived_at, offsets = 100, [0, 0]
+    records: list[tuple[Publication, int, int, int]] = []
+    requests: list[Open] = []
+    told: list[tuple[str, int, str]] = []
+    expected: set[tuple[str, int, str]] = set()
+    covers: dict[tuple[str, int], list[CanonicalSubscription]] = {}
+    for number, (later, source, given_) in enumerate(log):
+        arrived_at += later
+        offset, offsets[source] = offsets[source], offsets[source] + 1
+        if "age" in given_:
+            name = given_["name"] or f"p{number}"
+            at = arrived_at - given_["age"]
+            until = None if given_["lasts"] is None else at + given_["lasts"]
+            content: Any = CanonicalPublication(name, None, given_["topic"], at, until, attributes=given_["attributes"])
+            placed = scheme.publication(RoutedPublication(name, content.topic, content.attributes))
+            record = Publication(name, None, given_["topic"], at, until, given_["attributes"])
+            records.append((record, arrived_at, source, offset))
+            origin = "publications"
+        else:
+            name, version = f"s{number}", Version(arrived_at, source, offset)
+            where = ALWAYS if given_["where"] is None else Condition.parse(given_["where"]).disjuncts
+            starts = arrived_at - given_["reach"]
+            ends = None if given_["ends"] is None else max(arrived_at + given_["ends"], starts)
+            content = CanonicalSubscription(
+                name, given_["who"], version, given_["topic"], given_["scope"], starts, ends, given_["time"], where,
+                given_["semantics"], given_["self_join"],
+            )  # fmt: skip
+            placed = scheme.subscription(RoutedSubscription(name, content.topic, content.scope, where))
+            origin = "subscriptions"
+        envelope = Rendezvous(origin, source, offset, arrived_at, 1, placed, content)  # type: ignore[arg-type]
+        for partition in (partitions[each] for each in placed):
+            found = partition.apply(envelope)
+            if origin == "subscriptions":
+                covers[name, partition.number] = partition.held[name]
+                expected |= _all(partition, content, placed, scheme)
+            told += [
+                (n.subscription_id, partition.number, n.publication_id)
+                for n in found.notifications
+                if n.phase == "past"
+            ]
+            requests += [_open(request, len(requests) + i) for i, request in enumerate(found.requests)]
+    answered = _answer(requests, covers, records)
+    assert len(told) + len(answered) == len({*told, *answered})
+    assert {*told, *answered} == expected
+
+
+def _all(
+    partition: Recorder, s: CanonicalSubscription, placed: tuple[int, ...], scheme: Any
+) -> set[tuple[str, int, str]]:
+    """Everything that came to the partition before, is valid still, and is this partition's to report."""
+    found = set()
+    for name, offer in partition.fixed.items():
+        of_publication = scheme.publication(RoutedPublication(name, offer.topic, offer.attributes))
+        valid = offer.expires_at is None or offer.expires_at > partition.progress.log_time
+        covered = s.self_join and any(oracle.matches(query_of(o), offer) for o in partition.held[s.subscription_id])
+        if (
+            valid
+            and not covered
+            and reports(partition.number, placed, of_publication)
+            and oracle.matches(query_of(s), offer)
+        ):
+            found.add((s.subscription_id, partition.number, name))
+    return found
+
+
+def _open(request: BackfillRequest, number: int) -> Open:
+    return Open(f"{request.subscription.subscription_id}\0{request.rendezvous_partition}".encode(), number, request)
+
+
+def _answer(
+    requests: list[Open], covers: Any, records: list[tuple[Publication, int, int, int]]
+) -> list[tuple[str, int, str]]:
+    if not requests or not records:
+        return []
+    subscriptions, report = make_report(requests, covers, DIRECTORY)
+    batch = rows_of(
+        [record for record, *_ in records],
+        [at for _, at, _, _ in records],
+        [p for *_, p, _ in records],
+        [o for *_, o in records],
+    )
+    order = sorted(range(batch.num_rows), key=lambda row: (batch["topic"][row].as_py(), row))
+    (rows,) = looking_back(HOT_WINDOW, with_ids=False)([batch.take(pa.array(order))])
+    repeated = _repeats(records)
+    keep = [
+        (p, o) not in repeated for p, o in zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+    ]
+    found = match_batch(Asked(tuple(subscriptions), report), rows.filter(pa.array(keep)), None)
+    return [
+        (requests[asked].request.subscription.subscription_id, requests[asked].request.rendezvous_partition, name)
+        for asked, name in zip(found["asked"].to_pylist(), found["publication_id"].to_pylist(), strict=True)
+    ]
+
+
+def _repeats(records: list[tuple[Publication, int, int, int]]) -> set[tuple[int, int]]:
+    places = [
+        {"arrived_at": at, "partition": p, "offset": o}
+        for record, at, p, o in records
+        if record.publication_id == "again"
+    ]
+    return {(each["partition"], each["offset"]) for each in losers(places, HOT_WINDOW)}
+
+
+def test_only_the_first_of_an_id_counts_until_the_hot_window_is_over() -> None:
+    places = [{"arrived_at": at, "partition": 0, "offset": at} for at in (0, 4, 10, 11, 21, 22)]
+    assert [each["arrived_at"] for each in losers(places, 10)] == [4, 10, 21]
