@@ -12,6 +12,8 @@ import os
 
 from state.budget import DEFAULT, Budget
 from state.errors import DirectoryError, InUseError, OperationError, StoreError
+from state.families import SERIES
+from state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from state.store import Pair, Stats, Store
 
 __all__ = [
@@ -20,10 +22,16 @@ __all__ = [
     "InUseError",
     "OperationError",
     "Pair",
+    "PlaceError",
     "Stats",
     "Store",
     "StoreError",
+    "bounds",
+    "cell_of",
+    "cover",
+    "leaves",
     "open_store",
+    "smallest_cell",
 ]
 
 
@@ -44,6 +52,8 @@ def open_store(
     `lateness`: microseconds that subscriptions are kept after they ended, for publications that come late.
     `earlier_limit`: how many earlier publications a self-joining one finds at most, the latest first.
     """
+    if layout not in SERIES:
+        raise OperationError(f"layout is {layout!r}; it must be one of {', '.join(SERIES)}")
     if isinstance(budget, int):
         budget = Budget(budget)
     return Store(path, layout, budget, hot_window, lateness, earlier_limit)

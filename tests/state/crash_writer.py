@@ -1,0 +1,33 @@
+"""Writes a log into a store until it is killed. Started by the crash test, with a directory, a layout, a budget and a seed."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+from state import open_store
+from tests.state.crash_log import operations_from, size_of_batch
+from tests.state.logs import table
+from tests.state.test_store import BUDGETS
+
+
+def main(path: str, layout: str, budget: str, seed: int) -> None:
+    with open_store(path, layout, budget=BUDGETS[budget](), hot_window=4_000, lateness=500) as store:
+        offset = store.offset or 0
+        chance = random.Random(seed + offset)
+        print("ready", flush=True)
+        while True:
+            size = size_of_batch(seed, offset)
+            rows = operations_from(seed, offset, size)
+            store.apply(table(rows[: size // 2]))
+            if chance.random() < 0.1:
+                store.rollback()
+                continue
+            store.apply(table(rows[size // 2 :]))
+            store.put_meta(b"progress", str(offset + size).encode())
+            offset += size
+            store.commit(offset)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

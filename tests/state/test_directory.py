@@ -1,0 +1,101 @@
+"""Whose directory it is, who has it open, and what happens to a damaged one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from state import DirectoryError, InUseError, open_store
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def make(path: Path, rows: int = 200) -> None:
+    with open_store(path) as store:
+        for number in range(rows):
+            store.publish(number, "1", time=number, payload=os.urandom(100))
+        store.commit(rows)
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    before = contents(tmp_path)
+    with pytest.raises(DirectoryError, match=f"{tmp_path} is not a store: it holds thesis.txt"):
+        open_store(tmp_path)
+    assert contents(tmp_path) == before
+    with pytest.raises(DirectoryError, match=r"thesis.txt is a file"):
+        open_store(tmp_path / "thesis.txt")
+
+
+def test_another_layout_is_refused(tmp_path: Path) -> None:
+    make(tmp_path / "s", 1)
+    with pytest.raises(DirectoryError, match="layout 'dual'"):
+        open_store(tmp_path / "s", layout="two")
+
+
+@pytest.mark.parametrize("what", ["CURRENT", "MANIFEST", "STORE", "sst", "IDENTITY-of-nobody"])
+def test_a_damaged_store_is_named_and_left_alone(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "s"
+    make(path)
+    for file in (path / "db").iterdir():
+        if what in file.name:
+            data = bytearray(file.read_bytes())
+            data[: len(data) // 2] = bytes(len(data) // 2)
+            if what == "CURRENT":
+                file.unlink()
+            else:
+                file.write_bytes(data)
+    tables = {name for name in contents(path) if name.endswith(".sst")}
+    if what == "IDENTITY-of-nobody":
+        open_store(path).close()
+        return
+    with pytest.raises(DirectoryError, match=f"{path} is damaged.*nothing was changed"):
+        open_store(path)
+    assert tables <= contents(path).keys()
+
+
+def test_a_missing_family_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    make(path, 1)
+    from rocksdict import Options, Rdict
+
+    names = Rdict.list_cf(str(path / "db"))
+    database = Rdict(str(path / "db"), Options(raw_mode=True), {name: Options(raw_mode=True) for name in names})
+    database.drop_column_family(next(name for name in names if name != "default"))
+    database.close()
+    with pytest.raises(DirectoryError, match="column family both-.* is missing"):
+        open_store(path)
+
+
+def test_only_one_may_have_it_open(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with open_store(path), pytest.raises(InUseError, match=f"in use by pid {os.getpid()}"):
+        open_store(path)
+    script = f"import sys, state; s = state.open_store({str(path)!r}); print('open', flush=True); sys.stdin.read()"
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdin
+    assert other.stdout
+    try:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(InUseError, match=f"in use by pid {other.pid}") as caught:
+            open_store(path)
+        assert caught.value.pid == other.pid
+    finally:
+        other.stdin.close()
+        other.wait()
+    open_store(path).close()
+
+
+def test_an_interrupted_making_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    (path / "db.unfinished").mkdir(parents=True)
+    (path / "db.unfinished" / "MANIFEST-000001").write_bytes(b"half")
+    make(path, 1)
+    with open_store(path) as store:
+        assert store.offset == 1
