@@ -122,11 +122,66 @@ def checks(ahead: bool) -> tuple[Check, ...]:
 PLAIN: Final = checks(ahead=False)
 AHEAD: Final = checks(ahead=True)
 
+# By name: a kernel that held them in its closure would be compiled anew in each process.
+_p0, _p1, _p2, _p3, _p4, _p5, _p6, _p7, _p8, _p9, _p10 = PLAIN
+_a0, _a1, _a2, _a3, _a4, _a5, _a6, _a7, _a8, _a9, _a10 = AHEAD
+
+
+@njit(cache=True, nogil=True)
+def _check_plain(
+    words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
+) -> Int:
+    if size == 1:
+        return _p1(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 2:
+        return _p2(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 3:
+        return _p3(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 4:
+        return _p4(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 5:
+        return _p5(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 6:
+        return _p6(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 7:
+        return _p7(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 8:
+        return _p8(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 9:
+        return _p9(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 10:
+        return _p10(words, base, capacity, count, size, bits, row, rows, slots, n)
+    return _p0(words, base, capacity, count, size, bits, row, rows, slots, n)
+
+
+@njit(cache=True, nogil=True)
+def _check_ahead(
+    words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
+) -> Int:
+    if size == 1:
+        return _a1(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 2:
+        return _a2(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 3:
+        return _a3(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 4:
+        return _a4(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 5:
+        return _a5(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 6:
+        return _a6(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 7:
+        return _a7(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 8:
+        return _a8(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 9:
+        return _a9(words, base, capacity, count, size, bits, row, rows, slots, n)
+    if size == 10:
+        return _a10(words, base, capacity, count, size, bits, row, rows, slots, n)
+    return _a0(words, base, capacity, count, size, bits, row, rows, slots, n)
+
 
 def _matcher(ahead: bool, counted: bool) -> Any:
-    of = AHEAD if ahead else PLAIN
-    any_size, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10 = of
-
     @njit(cache=True, nogil=True)
     def match(
         predicates: PredicateView,
@@ -200,28 +255,10 @@ def _matcher(ahead: bool, counted: bool) -> Any:
                     base = np.int64(view.clusters[cluster, BASE]) * UNIT
                     capacity = np.int64(view.clusters[cluster, CAPACITY])
                     checked += count
-                    if size == 1:
-                        n = c1(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 2:
-                        n = c2(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 3:
-                        n = c3(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 4:
-                        n = c4(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 5:
-                        n = c5(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 6:
-                        n = c6(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 7:
-                        n = c7(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 8:
-                        n = c8(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 9:
-                        n = c9(words, base, capacity, count, size, bits, row, rows, slots, n)
-                    elif size == 10:
-                        n = c10(words, base, capacity, count, size, bits, row, rows, slots, n)
+                    if ahead:
+                        n = _check_ahead(words, base, capacity, count, size, bits, row, rows, slots, n)
                     else:
-                        n = any_size(words, base, capacity, count, size, bits, row, rows, slots, n)
+                        n = _check_plain(words, base, capacity, count, size, bits, row, rows, slots, n)
                     cluster = np.int64(view.clusters[cluster, FOLLOWING])
                 if not fits:
                     break
