@@ -13,10 +13,10 @@ from pathlib import Path
 def _drop_stale() -> None:
     folder = Path(__file__).parent
     newest = max(source.stat().st_mtime_ns for source in folder.glob("*.py"))
-    for index in (folder / "__pycache__").glob("*.nbi"):
+    for compiled in (folder / "__pycache__").glob("*.nb[ci]"):
         with suppress(FileNotFoundError):  # another process may be at it as well
-            if index.stat().st_mtime_ns < newest:
-                index.unlink()
+            if compiled.stat().st_mtime_ns < newest:
+                compiled.unlink()
 
 
 _drop_stale()
