@@ -383,13 +383,18 @@ def batch_of_table(table: pa.Table, numbers: dict[str, int], strings: StringView
         np.array(columns.base, np.int64),
         strings,
     )
+    settle_columns(out, table, topics)
+    return out
+
+
+def settle_columns(out: Batch, table: pa.Table, topics: TopicView) -> None:
+    """Place and time, from the columns that say them."""
     if "_topic" in table.column_names:
         place(out, table.column("_topic"), topics)
     if "_published_at" in table.column_names:
         out.published_at[:] = times(table.column("_published_at"), NO_TIME)
     if "_expires_at" in table.column_names:
         out.expires_at[:] = times(table.column("_expires_at"), NEVER_EXPIRES)
-    return out
 
 
 def times(column: pa.ChunkedArray | pa.Array, missing: int) -> I64:

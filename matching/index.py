@@ -13,22 +13,27 @@ import pyarrow as pa
 
 from matching import records as r
 from matching.algorithms import create
+from matching.algorithms.auto import Auto
 from matching.algorithms.linear import scan_all
+from matching.arrow import Layout
 from matching.attributes import Attributes
-from matching.columns import Batch, place
+from matching.checking import answers_of, check
+from matching.columns import NEVER_EXPIRES, NO_TIME, Batch, place
 from matching.condition import Condition
 from matching.explanation import Explanation, explain
 from matching.families import path_components
 from matching.locks import ReadWriteLock
 from matching.normal_form import Constraint, NormalForm
+from matching.one import One
 from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
 from matching.parts import PartsBuilder
 from matching.predicate_table import read_predicates
 from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
 from matching.records import Parts
+from matching.reference import pin
 from matching.registry import Registry
 from matching.strings import gather
-from matching.verification import NO, UNSURE, sort_by_row, verify
+from matching.verification import NO, UNSURE
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -61,11 +66,13 @@ class Index:
         self._registry = Registry()
         self._algorithm = create(algorithm, self._registry, **options)
         # what the papers' algorithms do not speak of
-        self._relaxed = create("linear", self._registry)
+        self._relaxed = create("auto", self._registry, relaxed=True)
         self._never: set[Identity] = set()
         self._relaxed_slots = 0
         self._text_ids: bool | None = None
         self._lock = ReadWriteLock()
+        self._one = One()
+        self._layouts: dict[int, Layout] = {}
 
     def __len__(self) -> int:
         return len(self._registry) + len(self._never)
@@ -190,6 +197,10 @@ class Index:
         previous: Mapping[str, object] | None = None,
     ) -> list[Identity]:
         """The ids of the subscriptions that a publication satisfies. Without `published_at` no window is asked about."""
+        if not topic and where is None and not previous:
+            quick = self._match_one(attributes, published_at, expires_at)
+            if quick is not None:
+                return quick
         if topic and path_components(topic) is None:
             raise ValueError(f"the topic {topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
         row = dict(attributes)
@@ -217,7 +228,7 @@ class Index:
         `subscription_id`, sorted by row."""
         self._lock.acquire_read()
         try:
-            found = self._matches(FromTable(table, self._registry))
+            found = self._matches(FromTable(table, self._registry, self._layouts))
             ids = self._id_column(found.slots)
         finally:
             self._lock.release_read()
@@ -335,41 +346,63 @@ class Index:
     def _matches(self, publications: Publications) -> Matches:
         batch = publications.batch
         registry = self._registry
-        found = []
-        if batch.vague.any():
-            found.append(scan_all(registry, batch))
+        if isinstance(self._algorithm, Auto) and not self._relaxed_slots:
+            rows, slots, answers = self._algorithm.matches(batch)
         else:
-            if registry.slots_in_use > self._relaxed_slots:
-                found.append(self._algorithm.candidates(batch))
-            if self._relaxed_slots:
-                found.append(self._relaxed.candidates(batch))
-        if not found:
-            return Matches(np.empty(0, np.int32), np.empty(0, np.int32))
-        rows, slots = found[0]
-        if len(found) > 1:
-            rows, slots = np.concatenate([rows, found[1][0]]), np.concatenate([slots, found[1][1]])
+            rows, slots = self._candidates(batch)
+            if len(rows):
+                pinned = pin(batch)
+                rows, slots, answers = check(registry.known_at, pinned.address, rows, slots, len(registry.names))
         if not len(rows):
             return Matches(rows, slots)
-        rows, slots = sort_by_row(rows, slots, batch.rows)
-        keep = self._fit(publications, rows, slots)
-        rows, slots = rows[keep], slots[keep]
+        unsure = np.flatnonzero(answers == UNSURE)
+        if len(unsure):
+            self._decide(publications, rows, slots, unsure, answers)
+            keep = answers != NO
+            rows, slots = rows[keep], slots[keep]
         if registry.has_disjunctions or publications.offers:
             pairs = (batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
             pairs = np.unique(pairs)
             rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
         return Matches(rows, slots)
 
+    def _candidates(self, batch: Batch) -> tuple[I32, I32]:
+        found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
+        if self._registry.slots_in_use > self._relaxed_slots:
+            if batch.vague.any() and not self._algorithm.takes_conditions:
+                found.append(scan_all(self._registry, batch, relaxed=False))
+            else:
+                found.append(self._algorithm.candidates(batch))
+        if self._relaxed_slots:
+            found.append(self._relaxed.candidates(batch))
+        return np.concatenate([rows for rows, _ in found]), np.concatenate([slots for _, slots in found])
+
     def _fit(self, publications: Publications, rows: I32, slots: I32) -> npt.NDArray[np.bool_]:
         """Which candidates match, exactly. Rows and slots in any order."""
         registry = self._registry
-        answers = np.empty(len(rows), np.uint8)
-        where = np.full(len(registry.names) + 1, -1, np.int32)
-        verify(registry.known, publications.batch, rows, slots, where, answers)
+        pinned = pin(publications.batch)
+        answers = answers_of(registry.known_at, pinned.address, rows, slots, len(registry.names))
         unsure = np.flatnonzero(answers == UNSURE)
         if len(unsure):
             self._decide(publications, rows, slots, unsure, answers)
         fits: npt.NDArray[np.bool_] = answers != NO
         return fits
+
+    def _match_one(
+        self, attributes: Mapping[str, object], published_at: Moment | None, expires_at: Moment | None
+    ) -> list[Identity] | None:
+        """The short way for one plain publication; None if it has to go the long way."""
+        registry = self._registry
+        when = NO_TIME if published_at is None else moment(published_at)
+        until = NEVER_EXPIRES if expires_at is None else moment(expires_at)
+        self._lock.acquire_read()
+        try:
+            if not isinstance(self._algorithm, Auto) or self._relaxed_slots or registry.has_disjunctions:
+                return None
+            slots = self._one.slots(registry, self._algorithm.blocks_address, attributes, when, until)
+            return None if slots is None else self._names_of(registry.slots.ids[slots])
+        finally:
+            self._lock.release_read()
 
     def _decide(
         self, publications: Publications, rows: I32, slots: I32, unsure: I64, answers: npt.NDArray[np.uint8]

@@ -11,16 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from matching import attributes as tags
+from matching.arrow import Layout, export, fill, layout, schema_hash, string_bytes
 from matching.attributes import Attributes
-from matching.columns import Batch, batch_of_attributes, batch_of_table
+from matching.columns import Batch, batch_of_attributes, batch_of_table, empty_batch, settle_columns
 from matching.evaluate import satisfies
 from matching.families import classify, microseconds
 from matching.keys import OTHER
 from matching.normal_form import PREVIOUS, Constraint, Family, NormalForm
 from matching.parts import float_bits, hull
+from matching.reference import pin
 from matching.registry import Registry
 from matching.values import Box, Circle, Path, Point
 
+_SCHEMAS: Final = 256  # schemas remembered: a caller has few
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DOUBLES: Final = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 
@@ -42,9 +45,37 @@ class Publications:
 
 
 class FromTable(Publications):
-    def __init__(self, table: pa.Table, registry: Registry) -> None:
-        super().__init__(batch_of_table(table, registry.numbers, registry.known.strings, registry.known.topics))
+    def __init__(self, table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> None:
+        """`layouts` remembers the schemas seen, across tables."""
         self._table = table
+        batch = self._plain(table, registry, layouts)
+        if batch is None:
+            batch = batch_of_table(table, registry.numbers, registry.known.strings, registry.known.topics)
+        super().__init__(batch)
+
+    @staticmethod
+    def _plain(table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> Batch | None:
+        """The quick way, for columns of plain layouts."""
+        if not table.num_rows or not table.num_columns:
+            return None
+        batches = table.to_batches()
+        exported = export(batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0])
+        key = schema_hash(exported.schema)
+        known = layouts.get(key)
+        if known is None or known.numbers != len(registry.numbers):
+            if len(layouts) >= _SCHEMAS:
+                layouts.clear()
+            known = layouts[key] = layout(table.schema, registry.numbers)
+        if not known.plain:
+            return None
+        rows = table.num_rows
+        text = int(string_bytes(exported.array, known.kind, known.attribute, rows))
+        out = empty_batch(rows, rows * known.known, np.empty(max(text, 1), np.uint8))
+        pinned = pin(out)
+        fill(pinned.address, registry.known_at, exported.array, known.kind, known.attribute, known.counted)
+        if known.special:
+            settle_columns(out, table, registry.known.topics)
+        return out
 
     def values(self, row: int) -> dict[str, object]:
         values: dict[str, object] = {}

@@ -114,7 +114,7 @@ class Pinned:
         kept: list[object] = []
         for array in arrays:
             if isinstance(array, np.ndarray):
-                table += [array.ctypes.data, len(array)]
+                table += [array.__array_interface__["data"][0], len(array)]
                 kept.append(array)
             else:
                 inner = Pinned(array)
@@ -122,7 +122,7 @@ class Pinned:
                 kept.append(inner)
         self._table: npt.NDArray[np.int64] = np.array(table, np.int64)
         self._kept = kept
-        self.address: int = self._table.ctypes.data
+        self.address: int = self._table.__array_interface__["data"][0]
 
 
 def pin(arrays: Any) -> Pinned:

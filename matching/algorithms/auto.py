@@ -15,14 +15,14 @@ import numpy.typing as npt
 from matching.algorithms.base import Algorithm
 from matching.blocks import kernels
 from matching.blocks import view as v
-from matching.blocks.codes import relax, scratch
-from matching.blocks.lanes import TABLE
+from matching.blocks.codes import scratch
 from matching.blocks.view import Blocks, capacity, empty_blocks, grown
 from matching.columns import Batch
 from matching.reference import pin
 from matching.registry import Registry
 
 I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
 
 _SAMPLE: Final = 1 << 15  # slots of a write that are learnt from: enough for shares of a thousandth
 _NOTED: Final = 16  # publications of a batch that are learnt from
@@ -33,6 +33,7 @@ _FIRST_CHECK: Final = (
 
 class Auto(Algorithm):
     name: ClassVar[str] = "auto"
+    takes_conditions: ClassVar[bool] = True
 
     def __init__(self, registry: Registry, relaxed: bool = False) -> None:
         """`relaxed`: for slots that publications without their attributes may satisfy."""
@@ -71,24 +72,32 @@ class Auto(Algorithm):
 
     def candidates(self, batch: Batch) -> tuple[I32, I32]:
         pinned = pin(batch)
-        low, high = np.empty(batch.rows * TABLE, np.uint8), np.empty(batch.rows * TABLE, np.uint8)
-        interval = bool(kernels.encode(self._at, pinned.address, low, high))
-        if self._relaxed:
-            relax(low, high)
-            interval = True
-        else:
-            kernels.note_publications(self._at, pinned.address, max(1, batch.rows // _NOTED))
         rows, slots, n = kernels.candidates(
             self._at,
             self.registry.known_at,
             pinned.address,
-            low,
-            high,
-            interval,
             self._relaxed,
+            0 if self._relaxed else max(1, batch.rows // _NOTED),
             len(self.registry.names),
         )
         return rows[:n], slots[:n]
+
+    def matches(self, batch: Batch) -> tuple[I32, I32, U8]:
+        """The short way: verified already; rows, slots and answers by row."""
+        pinned = pin(batch)
+        found: tuple[I32, I32, U8] = kernels.matches(
+            self._at,
+            self.registry.known_at,
+            pinned.address,
+            max(1, batch.rows // _NOTED),
+            len(self.registry.names),
+        )
+        return found
+
+    @property
+    def blocks_address(self) -> int:
+        """For a kernel that does everything at once; not for relaxed ones."""
+        return self._at
 
     def counters(self) -> dict[str, int | float]:
         state = self._blocks.state

@@ -24,6 +24,7 @@ class Algorithm(ABC):
     changes nothing that another reader sees, but for statistics that may be lost."""
 
     name: ClassVar[str]
+    takes_conditions: ClassVar[bool] = False  # rows that are vague; else the index scans for those
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry

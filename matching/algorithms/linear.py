@@ -10,6 +10,7 @@ from numba import njit
 
 from matching.algorithms.base import Algorithm
 from matching.columns import Batch
+from matching.records import INTERSECT, SYMMETRIC
 from matching.registry import Registry
 from matching.verification import NO, Known, record_holds
 
@@ -66,10 +67,12 @@ class Linear(Algorithm):
         return self._holds.nbytes + self._members.nbytes
 
 
-def scan_all(registry: Registry, batch: Batch) -> tuple[I32, I32]:
-    """Every slot in use against every row, vague ones included."""
-    members = np.flatnonzero(registry.known.records.offset[: registry.slot_limit]).astype(np.int32)
-    return scan_members(registry, members, batch)
+def scan_all(registry: Registry, batch: Batch, relaxed: bool) -> tuple[I32, I32]:
+    """Every slot of the semantics `classical`, or of the others, against every row, vague ones included."""
+    offset, words = registry.known.records
+    members = np.flatnonzero(offset[: registry.slot_limit]).astype(np.int32)
+    is_relaxed = (words[offset[members]] & (SYMMETRIC | INTERSECT)) != 0
+    return scan_members(registry, members[is_relaxed == relaxed], batch)
 
 
 def scan_members(registry: Registry, members: I32, batch: Batch) -> tuple[I32, I32]:

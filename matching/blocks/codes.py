@@ -86,7 +86,8 @@ def code_in_row(splits: U64, row: int, key: np.uint64) -> int:
     """1 + how many splits are at or below the key; a search without branches."""
     base = row * SPLITS
     p = 0
-    step = 128
+    # the last cell of a row says where the search begins: a row of few splits needs few steps
+    step = np.int64(splits[base + SPLITS - 1])
     while step:
         if splits[base + p + step - 1] <= key:
             p += step
@@ -101,8 +102,8 @@ def binding_of(blocks: Blocks, attribute: int, epoch: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def pair_cell(kind: int, a: int, b: int) -> int:
-    key = (np.uint64(kind) << np.uint64(40)) | (np.uint64(a) << np.uint64(20)) | np.uint64(b)
+def pair_cell(a: int, b: int) -> int:
+    key = (np.uint64(a) << np.uint64(20)) | np.uint64(b)
     return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1))
 
 
@@ -132,9 +133,8 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: int, s: Scrat
         # pairs of many attributes would be many; the first eight will do
         for k in range(min(n, 8)):
             for m in range(k + 1, min(n, 8)):
-                equal = s.kind[k] == EQUAL and s.kind[m] == EQUAL
-                at = pair_cell(1 if equal else 2, s.attribute[k], s.attribute[m])
-                blocks.pair_seen[at] += np.uint32(stride)
+                if s.kind[k] == EQUAL and s.kind[m] == EQUAL:
+                    blocks.pair_seen[pair_cell(s.attribute[k], s.attribute[m])] += np.uint32(stride)
 
 
 @njit(cache=True, nogil=True)
@@ -159,6 +159,10 @@ def _fresh_splits(blocks: Blocks, attribute: int, out: U64) -> float:
             if n == 0 or key != out[n - 1]:
                 out[n] = key
                 n += 1
+    step = 1
+    while step <= n:
+        step *= 2
+    out[SPLITS - 1] = np.uint64(step // 2)
     if 2 * distinct > count:
         # most are different: about as many as one would need to see so few repeats
         return np.float64(count) * count / (2 * max(count - distinct, 1)) + distinct

@@ -7,7 +7,12 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.blocks import codes, place, pools, visit
+from matching.blocks.lanes import TABLE
 from matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
+from matching.blocks.view import Blocks
+from matching.checking import checked
+from matching.columns import Batch
+from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -39,16 +44,6 @@ def drifted(blocks: int, attributes: int) -> I32:
 
 
 @njit(cache=True, nogil=True)
-def encode(blocks: int, batch: int, low: U8, high: U8) -> bool:
-    return codes.encode(blocks_at(blocks), batch_at(batch), low, high)
-
-
-@njit(cache=True, nogil=True)
-def note_publications(blocks: int, batch: int, stride: int) -> None:
-    codes.note_publications(blocks_at(blocks), batch_at(batch), stride)
-
-
-@njit(cache=True, nogil=True)
 def insert(blocks: int, known: int, slots: I32, begin: int, hashing: bool, scratch: int) -> int:
     return place.insert(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch))
 
@@ -75,9 +70,29 @@ def rebuild_cells(blocks: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def candidates(
-    blocks: int, known: int, batch: int, low: U8, high: U8, interval: bool, relaxed: bool, attributes: int
+def find(
+    blocks: Blocks, known: Known, batch: Batch, relaxed: bool, noted: int, attributes: int
 ) -> tuple[I32, I32, int]:
-    return visit.candidates(
-        blocks_at(blocks), known_at(known).topics, batch_at(batch), low, high, interval, relaxed, attributes
-    )
+    """Candidates of a batch. `noted`: every so many publications are learnt from, 0: none."""
+    total = len(batch.carried)
+    low = np.empty(total * TABLE, np.uint8)
+    high = np.empty(total * TABLE, np.uint8)
+    interval = codes.encode(blocks, batch, low, high)
+    if relaxed:
+        codes.relax(low, high)
+        interval = True
+    if noted:
+        codes.note_publications(blocks, batch, noted)
+    return visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
+
+
+@njit(cache=True, nogil=True)
+def candidates(blocks: int, known: int, batch: int, relaxed: bool, noted: int, attributes: int) -> tuple[I32, I32, int]:
+    return find(blocks_at(blocks), known_at(known), batch_at(batch), relaxed, noted, attributes)
+
+
+@njit(cache=True, nogil=True)
+def matches(blocks: int, known: int, batch: int, noted: int, attributes: int) -> tuple[I32, I32, U8]:
+    """Rows, slots and answers, verified: all in one, since a call from Python costs as much as a small batch."""
+    rows, slots, n = find(blocks_at(blocks), known_at(known), batch_at(batch), False, noted, attributes)
+    return checked(known_at(known), batch_at(batch), rows[:n], slots[:n], attributes)

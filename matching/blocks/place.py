@@ -154,7 +154,7 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
                 table = find_table(blocks, EQUAL_TWO, a, b)
                 members = np.float64(blocks.table_count[table]) if table else 0.0
                 # others are sure to come that could use it too
-                members += 0.5 * np.float64(blocks.pair_seen[pair_cell(1, a, b)])
+                members += 0.5 * np.float64(blocks.pair_seen[pair_cell(a, b)])
                 cost = _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
                 if cost < best:
                     best = cost
@@ -164,12 +164,12 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
             if coded and b < MAX_BOUND and blocks.split_row[2 * b]:
                 table = find_table(blocks, PAIR, a, b)
                 members = np.float64(blocks.table_count[table]) if table else 0.0
-                expected = members + 0.1 * np.float64(blocks.pair_seen[pair_cell(1 if equal else 2, a, b)])
-                extent = _extent(expected)
+                # the more members, the smaller their leaves: so slots gather under few pairs
+                extent = _extent(members)
                 reach = min(s.fraction[k] + extent * carried, carried) * min(
                     s.fraction[m] + extent * also_carried, also_carried
                 )
-                cost = _LANE * reach + _ROOT * both / (expected + 1.0)
+                cost = _LANE * reach + _ROOT * both / (members + 1.0)
                 if cost < best:
                     best = cost
                     kind = PAIR

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from matching.blocks.codes import Scratch
 from matching.blocks.view import Blocks
-from matching.columns import Batch
+from matching.checking import batch_at, known_at
 from matching.reference import reference
-from matching.verification import Known
+
+__all__ = ["batch_at", "blocks_at", "known_at", "scratch_at"]
 
 blocks_at = reference(Blocks)
 scratch_at = reference(Scratch)
-known_at = reference(Known)
-batch_at = reference(Batch)

@@ -15,7 +15,6 @@ from matching.blocks.view import (
     ALWAYS,
     BOX_BYTES,
     CHUNK,
-    EQUAL_ONE,
     EQUAL_TWO,
     INLINE,
     INLINE_SLOTS,
@@ -143,154 +142,171 @@ def _meets(batch: Batch, entry: int, key: np.uint64) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def candidates(
-    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: bool, relaxed: bool, attributes: int
+def _reach_by_attributes(
+    blocks: Blocks, batch: Batch, relaxed: bool, attributes: int, rows: I32, groups: I32
 ) -> tuple[I32, I32, int]:
-    total = len(batch.carried)
-    rows = np.empty(max(64, 8 * total), np.int32)
-    slots = np.empty(max(64, 8 * total), np.int32)
-    leaves = np.empty(_LIST + 32, np.int32)
+    """Pairs of row and group: the tables that a row's attributes lead to, and in them the groups that fit its values."""
     where = np.full(attributes + 1, -1, np.int32)
-    # in a batch, what reaches a large group waits, so that the group is read once for all publications
-    together = total >= 8
-    late_table = np.empty(max(64, 8 * total) if together else 1, np.int32)
-    late_row = np.empty(len(late_table), np.int32)
-    late = 0
-    always = find_table(blocks, ALWAYS, -1, -1)
     tables = blocks.state[TABLES]
+    always = find_table(blocks, ALWAYS, -1, -1)
+    everyone = np.int64(blocks.table_group[always]) if always else np.int64(0)
     n = 0
-    for row in range(total):
+    for row in range(len(batch.carried)):
         begin = batch.start[row]
         end = batch.start[row + 1]
+        if n + tables + 1 > len(rows):
+            rows = _longer(rows, n + tables + 1)
+            groups = _longer(groups, n + tables + 1)
+        if relaxed:
+            for table in range(1, tables):
+                if blocks.table_count[table]:
+                    rows[n] = row
+                    groups[n] = blocks.table_group[table]
+                    n += 1
+            continue
+        if everyone:
+            rows[n] = row
+            groups[n] = everyone
+            n += 1
         for e in range(begin, end):
             where[batch.attribute[e]] = e
-        e = begin
-        table = np.int64(0)
-        if relaxed:
-            e = end
-        # tables of the row's attributes one after the other; relaxed: all tables
-        while True:
-            if relaxed:
-                table += 1
-                if table >= tables:
-                    break
-                if not blocks.table_count[table]:
-                    continue
-            else:
-                if table:
-                    table = np.int64(blocks.table_next[table])
-                while not table and e < end:
-                    if batch.attribute[e] < len(blocks.first_table):
-                        table = np.int64(blocks.first_table[batch.attribute[e]])
-                    e += 1
-                if not table:
-                    break
-            kind = blocks.table_kind[table]
-            if relaxed:
-                group = np.int64(blocks.table_group[table])
-            else:
-                first = e - 1
+        for e in range(begin, end):
+            if batch.attribute[e] >= len(blocks.first_table):
+                continue
+            table = np.int64(blocks.first_table[batch.attribute[e]])
+            while table:
+                kind = blocks.table_kind[table]
                 second = np.int64(-1)
                 if kind == EQUAL_TWO or kind == PAIR:
                     second = np.int64(where[blocks.table_b[table]])
                     if second < 0:
+                        table = np.int64(blocks.table_next[table])
                         continue
+                group = np.int64(0)
                 if kind == PAIR or kind == SINGLE:
                     group = np.int64(blocks.table_group[table])
-                elif _is_value(batch, first, row) and (second < 0 or _is_value(batch, second, row)):
-                    value_a = equality_hash(batch.tag[first], batch.bits[first])
+                elif _is_value(batch, e, row) and (second < 0 or _is_value(batch, second, row)):
+                    value_a = equality_hash(batch.tag[e], batch.bits[e])
                     value_b = np.uint64(0)
                     if second >= 0:
                         value_b = equality_hash(batch.tag[second], batch.bits[second])
                     group = find_group(blocks, group_key(table, value_a, value_b))
-                    if not group:
-                        continue
                 else:
-                    group = np.int64(blocks.table_group[table])
-                    while group:
-                        if _meets(batch, first, blocks.group_low[2 * group]) and (
-                            second < 0 or _meets(batch, second, blocks.group_low[2 * group + 1])
+                    # a published range: all groups of the table whose values lie in it
+                    other = np.int64(blocks.table_group[table])
+                    while other:
+                        if _meets(batch, e, blocks.group_low[2 * other]) and (
+                            second < 0 or _meets(batch, second, blocks.group_low[2 * other + 1])
                         ):
-                            need = n + np.int64(blocks.group_count[group])
-                            if need > len(rows):
-                                rows = _longer(rows, need)
-                                slots = _longer(slots, need)
-                            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
-                        group = np.int64(blocks.group_next[group])
-                    continue
-            if together and blocks.group_form[group] >= CHUNK and kind != EQUAL_TWO and kind != EQUAL_ONE:
-                if late == len(late_table):
-                    late_table = _longer(late_table, 0)
-                    late_row = _longer(late_row, 0)
-                late_table[late] = table
-                late_row[late] = row
-                late += 1
-                continue
-            need = n + np.int64(blocks.group_count[group])
-            if need > len(rows):
-                rows = _longer(rows, need)
-                slots = _longer(slots, need)
-            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
+                            if n + tables + 1 > len(rows):
+                                rows = _longer(rows, 0)
+                                groups = _longer(groups, 0)
+                            rows[n] = row
+                            groups[n] = other
+                            n += 1
+                        other = np.int64(blocks.group_next[other])
+                    if n + tables + 1 > len(rows):
+                        rows = _longer(rows, n + tables + 1)
+                        groups = _longer(groups, n + tables + 1)
+                if group:
+                    rows[n] = row
+                    groups[n] = group
+                    n += 1
+                table = np.int64(blocks.table_next[table])
         for e in range(begin, end):
             where[batch.attribute[e]] = -1
-        if relaxed:
-            continue
-        if always and blocks.table_count[always]:
-            group = np.int64(blocks.table_group[always])
-            if together and blocks.group_form[group] >= CHUNK:
-                if late == len(late_table):
-                    late_table = _longer(late_table, 0)
-                    late_row = _longer(late_row, 0)
-                late_table[late] = always
-                late_row[late] = row
-                late += 1
-            else:
-                need = n + np.int64(blocks.group_count[group])
-                if need > len(rows):
-                    rows = _longer(rows, need)
-                    slots = _longer(slots, need)
-                n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
-        if len(blocks.topic_below) and blocks.topic_below[0]:
-            node = np.int64(batch.topic[row])
-            stop = np.int64(-1)
-            if batch.exact[row] and topics.first_child[node] >= 0 and blocks.topic_below[node]:
-                stop = node
-            # ancestors and the topic itself
-            while True:
-                group = np.int64(blocks.topic_group[node])
-                if group:
-                    need = n + np.int64(blocks.group_count[group])
-                    if need > len(rows):
-                        rows = _longer(rows, need)
-                        slots = _longer(slots, need)
-                    n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
-                if node == 0:
+    return rows, groups, n
+
+
+@njit(cache=True, nogil=True)
+def _reach_by_topics(
+    blocks: Blocks, topics: TopicView, batch: Batch, rows: I32, groups: I32, n: int
+) -> tuple[I32, I32, int]:
+    """Groups of the topics above, at and below a row's own."""
+    for row in range(len(batch.carried)):
+        node = np.int64(batch.topic[row])
+        top = node
+        # ancestors and the topic itself, then everything below it, depth first, without branches that hold nothing
+        above = True
+        while True:
+            group = np.int64(blocks.topic_group[node])
+            if group:
+                if n == len(rows):
+                    rows = _longer(rows, 0)
+                    groups = _longer(groups, 0)
+                rows[n] = row
+                groups[n] = group
+                n += 1
+            if above:
+                if node:
+                    node = np.int64(topics.parent[node])
+                    continue
+                above = False
+                node = top
+                if not batch.exact[row]:
                     break
-                node = np.int64(topics.parent[node])
-            if stop >= 0:
-                # everything below it, in depth first order, without the branches that hold nothing
-                node = np.int64(topics.first_child[stop])
-                while True:
-                    down = False
-                    if blocks.topic_below[node]:
-                        group = np.int64(blocks.topic_group[node])
-                        if group:
-                            need = n + np.int64(blocks.group_count[group])
-                            if need > len(rows):
-                                rows = _longer(rows, need)
-                                slots = _longer(slots, need)
-                            n = _visit_group(blocks, group, low, high, row, interval, leaves, rows, slots, n)
-                        if topics.first_child[node] >= 0:
-                            node = np.int64(topics.first_child[node])
-                            down = True
-                    if not down:
-                        while node != stop and topics.next_sibling[node] < 0:
-                            node = np.int64(topics.parent[node])
-                        if node == stop:
-                            break
-                        node = np.int64(topics.next_sibling[node])
+            following = np.int64(topics.first_child[node]) if blocks.topic_below[node] else np.int64(-1)
+            while following < 0 and node != top:
+                following = np.int64(topics.next_sibling[node])
+                if following < 0:
+                    node = np.int64(topics.parent[node])
+            if following < 0:
+                break
+            node = following
+    return rows, groups, n
+
+
+@njit(cache=True, nogil=True)
+def candidates(
+    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: bool, relaxed: bool, attributes: int
+) -> tuple[I32, I32, int]:
+    """Rows and slots of pairs, and how many there are."""
+    total = len(batch.carried)
+    room = max(64, 4 * total)
+    reached_rows, reached, pairs = _reach_by_attributes(
+        blocks, batch, relaxed, attributes, np.empty(room, np.int32), np.empty(room, np.int32)
+    )
+    if not relaxed and blocks.topic_below[0]:
+        reached_rows, reached, pairs = _reach_by_topics(blocks, topics, batch, reached_rows, reached, pairs)
+    rows = np.empty(room, np.int32)
+    slots = np.empty(room, np.int32)
+    leaves = np.empty(_LIST + 32, np.int32)
+    # in a batch, what reaches the large group of a table waits, so that the group is read once for all publications
+    together = total >= 8
+    late = 0
+    n = 0
+    for i in range(pairs):
+        group = np.int64(reached[i])
+        # three steps of a pipeline: a group's fields, its chunk's boxes and children
+        if i + 8 < pairs:
+            prefetch(blocks.group_form, np.int64(reached[i + 8]))
+            prefetch(blocks.group_ref, np.int64(reached[i + 8]))
+            prefetch(blocks.group_count, np.int64(reached[i + 8]))
+            prefetch(blocks.group_table, np.int64(reached[i + 8]))
+        if i + 3 < pairs:
+            soon = np.int64(reached[i + 3])
+            ref = np.int64(blocks.group_ref[soon])
+            if blocks.group_form[soon] == LEAF:
+                for line in range(5):
+                    prefetch(blocks.lanes, ref * LEAF_LANES + 64 * line)
+            elif blocks.group_form[soon] >= CHUNK:
+                for line in range(3):
+                    prefetch(blocks.boxes, ref * BOX_BYTES + 64 * line)
+                prefetch(blocks.child, ref * 32)
+                prefetch(blocks.child, ref * 32 + 16)
+        kind = blocks.table_kind[blocks.group_table[group]]
+        if together and blocks.group_form[group] >= CHUNK and (kind == PAIR or kind == SINGLE or kind == ALWAYS):
+            reached[late] = blocks.group_table[group]
+            reached_rows[late] = reached_rows[i]
+            late += 1
+            continue
+        need = n + np.int64(blocks.group_count[group])
+        if need > len(rows):
+            rows = _longer(rows, need)
+            slots = _longer(slots, need)
+        n = _visit_group(blocks, group, low, high, np.int64(reached_rows[i]), interval, leaves, rows, slots, n)
     if late:
-        return _visit_together(blocks, late_table, late_row, late, total, low, high, interval, rows, slots, n)
+        return _visit_together(blocks, reached, reached_rows, late, total, low, high, interval, rows, slots, n)
     return rows, slots, n
 
 

@@ -1,0 +1,49 @@
+"""From candidates to matches, as one kernel: sorted by row, verified, and what fails dropped."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from matching.columns import Batch
+from matching.reference import reference
+from matching.verification import NO, Known, sort_by_row, verify
+
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+known_at = reference(Known)
+batch_at = reference(Batch)
+
+
+@njit(cache=True, nogil=True)
+def answers_of(known_address: int, batch_address: int, rows: I32, slots: I32, attributes: int) -> U8:
+    """NO, YES or UNSURE for each pair, as they stand."""
+    answers = np.empty(len(rows), np.uint8)
+    where = np.full(attributes + 1, -1, np.int32)
+    verify(known_at(known_address), batch_at(batch_address), rows, slots, where, answers)
+    return answers
+
+
+@njit(cache=True, nogil=True)
+def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: int) -> tuple[I32, I32, U8]:
+    """Rows, slots and answers (YES or UNSURE) of the pairs that are not refuted, by row."""
+    rows, slots = sort_by_row(rows, slots, len(batch.carried))
+    answers = np.empty(len(rows), np.uint8)
+    where = np.full(attributes + 1, -1, np.int32)
+    verify(known, batch, rows, slots, where, answers)
+    kept = 0
+    for i in range(len(rows)):
+        if answers[i] != NO:
+            rows[kept] = rows[i]
+            slots[kept] = slots[i]
+            answers[kept] = answers[i]
+            kept += 1
+    return rows[:kept], slots[:kept], answers[:kept]
+
+
+@njit(cache=True, nogil=True)
+def check(known_address: int, batch_address: int, rows: I32, slots: I32, attributes: int) -> tuple[I32, I32, U8]:
+    """The same for Python. Overwrites what it is given."""
+    return checked(known_at(known_address), batch_at(batch_address), rows, slots, attributes)
