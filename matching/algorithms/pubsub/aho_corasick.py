@@ -7,10 +7,11 @@ import numpy as np
 from matching.algorithms.pubsub.compiling import inner
 from matching.algorithms.pubsub.forest import BUCKET, BYTE, CHILD, FAIL, I32, I64, NONE, OUTPUT, SIBLING, TRIE_POOL, U8
 from matching.algorithms.pubsub.tries import child_by
+from matching.algorithms.scalars import Int
 
 
 @inner
-def link(nodes: I32, state: I64, root: int) -> None:
+def link(nodes: I32, state: I64, root: Int) -> None:
     """Makes all links of a trie, level by level."""
     if root == NONE:
         return
@@ -36,7 +37,7 @@ def link(nodes: I32, state: I64, root: int) -> None:
 
 
 @inner
-def _step(nodes: I32, root: int, node: int, byte: int) -> int:
+def _step(nodes: I32, root: Int, node: Int, byte: Int) -> Int:
     while True:
         child = child_by(nodes, node, byte)
         if child != NONE:
@@ -47,7 +48,7 @@ def _step(nodes: I32, root: int, node: int, byte: int) -> int:
 
 
 @inner
-def run(nodes: I32, root: int, heap: U8, offset: int, length: int, seen: I32, mark: int, out: I32, n: int) -> int:
+def run(nodes: I32, root: Int, heap: U8, offset: Int, length: Int, seen: I32, mark: Int, out: I32, n: Int) -> Int:
     """Appends the buckets of all patterns in a value, but those seen under this mark."""
     if root == NONE:
         return n

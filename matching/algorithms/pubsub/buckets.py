@@ -38,13 +38,14 @@ from matching.algorithms.pubsub.forest import (
 from matching.algorithms.pubsub.pieces import free_groups, free_members, take_groups, take_members
 from matching.algorithms.pubsub.predicates import hull_on, next_attribute
 from matching.algorithms.pubsub.sorting import order_of
+from matching.algorithms.scalars import Int
 from matching.columns import Batch
 from matching.records import RecordView
 from matching.strings import StringView
 
 
 @inner
-def new_bucket(forest: Forest, structure: int, node: int) -> int:
+def new_bucket(forest: Forest, structure: Int, node: Int) -> Int:
     bucket = take_row(forest.buckets, forest.state, BUCKET_POOL)
     forest.buckets[bucket, :] = 0
     waits = forest.places[bucket, DIRTY]  # one that went stays in the list of dirty buckets
@@ -56,7 +57,7 @@ def new_bucket(forest: Forest, structure: int, node: int) -> int:
 
 
 @inner
-def free_bucket(forest: Forest, bucket: int) -> None:
+def free_bucket(forest: Forest, bucket: Int) -> None:
     row = forest.buckets[bucket]
     free_members(forest, row[OFFSET], row[ROOM])
     free_groups(forest, row[GROUPS], forest.places[bucket, GROUP_ROOM])
@@ -65,12 +66,12 @@ def free_bucket(forest: Forest, bucket: int) -> None:
 
 
 @inner
-def live(forest: Forest, bucket: int) -> int:
+def live(forest: Forest, bucket: Int) -> Int:
     return forest.buckets[bucket, COUNT] - forest.buckets[bucket, DEAD]
 
 
 @inner
-def append(forest: Forest, bucket: int, slot: int, mask: np.uint64) -> None:
+def append(forest: Forest, bucket: Int, slot: Int, mask: Int) -> None:
     row = forest.buckets[bucket]
     if row[COUNT] == row[ROOM]:
         _grow(forest, bucket)
@@ -91,7 +92,7 @@ def append(forest: Forest, bucket: int, slot: int, mask: np.uint64) -> None:
 
 
 @inner
-def _grow(forest: Forest, bucket: int) -> None:
+def _grow(forest: Forest, bucket: Int) -> None:
     row = forest.buckets[bucket]
     count = row[COUNT]
     offset, room = take_members(forest, count + count // 4 + 1)
@@ -107,14 +108,14 @@ def _grow(forest: Forest, bucket: int) -> None:
 
 
 @inner
-def position(forest: Forest, bucket: int, slot: int) -> int:
+def position(forest: Forest, bucket: Int, slot: Int) -> Int:
     """Where a live member stands; it is there. Whole stretches are compared at once, without a branch for each."""
     at = forest.buckets[bucket, OFFSET]
     end = at + forest.buckets[bucket, COUNT]
     stretch = 64
     while at < end:
         stop = min(at + stretch, end)
-        found = 0
+        found = np.int64(0)
         for i in range(at, stop):
             found |= np.int64(forest.slot[i] == slot)
         if found:
@@ -126,7 +127,7 @@ def position(forest: Forest, bucket: int, slot: int) -> int:
 
 
 @inner
-def bury(forest: Forest, bucket: int, at: int) -> None:
+def bury(forest: Forest, bucket: Int, at: Int) -> None:
     """Marks the member at a position dead."""
     forest.mask[at] = DEAD_MASK
     forest.slot[at] = NONE
@@ -134,7 +135,7 @@ def bury(forest: Forest, bucket: int, at: int) -> None:
 
 
 @inner
-def compact(forest: Forest, bucket: int) -> None:
+def compact(forest: Forest, bucket: Int) -> None:
     """Without the dead, in the same order."""
     row = forest.buckets[bucket]
     offset = row[OFFSET]
@@ -166,7 +167,7 @@ def compact(forest: Forest, bucket: int) -> None:
 
 
 @entry
-def settle(forest: Forest, records: RecordView, strings: StringView, rank: I32) -> int:
+def settle(forest: Forest, records: RecordView, strings: StringView, rank: I32) -> Int:
     """Puts the dirty buckets in order, from the last on. Returns 0, or how many groups there must be room for to go on."""
     state = forest.state
     while state[DIRTY_COUNT]:
@@ -181,7 +182,7 @@ def settle(forest: Forest, records: RecordView, strings: StringView, rank: I32) 
 
 
 @inner
-def _put_in_order(forest: Forest, records: RecordView, strings: StringView, rank: I32, bucket: int) -> None:
+def _put_in_order(forest: Forest, records: RecordView, strings: StringView, rank: I32, bucket: Int) -> None:
     compact(forest, bucket)
     row = forest.buckets[bucket]
     offset = row[OFFSET]
@@ -217,12 +218,12 @@ def _put_in_order(forest: Forest, records: RecordView, strings: StringView, rank
         from_late = early == ordered
         if taken < late and not from_late:
             attribute = np.uint64(np.int64(forest.groups[row[GROUPS] + group, GROUP_ATTRIBUTE]) + 1)
-            i = np.int64(by_both[taken])
+            i = by_both[taken]
             from_late = late_attribute[i] < attribute or (
                 late_attribute[i] == attribute and late_start[i] < forest.start[offset + early]
             )
         if from_late:
-            i = np.int64(by_both[taken])
+            i = by_both[taken]
             at = offset + ordered + i
             start[to] = late_start[i]
             end[to] = late_end[i]
@@ -245,7 +246,7 @@ def _put_in_order(forest: Forest, records: RecordView, strings: StringView, rank
 
 
 @inner
-def _write_groups(forest: Forest, bucket: int, attributes: I32) -> None:
+def _write_groups(forest: Forest, bucket: Int, attributes: I32) -> None:
     row = forest.buckets[bucket]
     count = len(attributes)
     groups = 0
@@ -268,7 +269,7 @@ def _write_groups(forest: Forest, bucket: int, attributes: I32) -> None:
 
 
 @inner
-def _up_to(start: np.ndarray, low: int, high: int, key: np.uint64) -> int:
+def _up_to(start: np.ndarray, low: Int, high: Int, key: Int) -> Int:
     """The first position in low:high whose range starts after the key."""
     while low < high:
         middle = (low + high) >> 1
@@ -281,8 +282,8 @@ def _up_to(start: np.ndarray, low: int, high: int, key: np.uint64) -> int:
 
 @inner
 def match_bucket(
-    forest: Forest, batch: Batch, entry_of: I32, absent: np.uint64, bucket: int, row: int, rows: I32, slots: I32, n: int
-) -> int:
+    forest: Forest, batch: Batch, entry_of: I32, absent: Int, bucket: Int, row: Int, rows: I32, slots: I32, n: Int
+) -> Int:
     """Appends the members that may match a row; returns the number of pairs. `rows` has room for all of them. `entry_of[attribute]`
     is the row's entry plus one, `absent` the bits of no attribute that the row has."""
     info = forest.buckets[bucket]

@@ -7,12 +7,13 @@ are named by constants; freed rows wait in a list through their first cell, as r
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from matching.algorithms.pubsub.compiling import entry, inner
+from matching.algorithms.scalars import Int, Truth
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -195,7 +196,7 @@ def empty_forest(bucket_size: int, ordered: bool) -> Forest:
     return forest
 
 
-def longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
+def longer(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
     """The same array with at least `room` rows, and half as many again as it had."""
     if room <= len(array):
         return array
@@ -209,7 +210,7 @@ STEP_ROWS: Final = 260
 
 
 @inner
-def has_room(forest: Forest) -> bool:
+def has_room(forest: Forest) -> Truth:
     """Room for one more step, but for the members of the bucket that it touches."""
     state = forest.state
     return bool(
@@ -224,7 +225,7 @@ def has_room(forest: Forest) -> bool:
 
 
 @entry
-def members_needed(members: int) -> int:
+def members_needed(members: Int) -> Int:
     """Each of them may move once, to a piece that grows by a quarter and is rounded up; each piece is left behind as it grows."""
     return 8 * members + 8 * STEP_ROWS
 
@@ -254,7 +255,7 @@ def with_room(forest: Forest, slots: int, members: int, groups: int) -> Forest:
 
 
 @inner
-def take_row(pool: npt.NDArray[np.signedinteger], state: I64, which: int) -> int:
+def take_row(pool: npt.NDArray[np.signedinteger], state: I64, which: Int) -> Int:
     """A row of NONE."""
     row = state[which + 1] - 1
     if row >= 0:
@@ -267,19 +268,19 @@ def take_row(pool: npt.NDArray[np.signedinteger], state: I64, which: int) -> int
 
 
 @inner
-def free_row(pool: npt.NDArray[np.signedinteger], state: I64, which: int, row: int) -> None:
+def free_row(pool: npt.NDArray[np.signedinteger], state: I64, which: Int, row: Int) -> None:
     pool[row, 0] = state[which + 1]
     state[which + 1] = row + 1
 
 
 @inner
-def size_of_class(size: int) -> int:
+def size_of_class(size: Int) -> Int:
     """Four sizes to each doubling, so that little is left over: 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 …"""
     return (4 + (size & 3)) << (size >> 2)
 
 
 @inner
-def class_of_size(size: int) -> int:
+def class_of_size(size: Int) -> Int:
     found = 0
     while size_of_class(found) < size:
         found += 1

@@ -52,6 +52,7 @@ from matching.algorithms.pubsub.predicates import first_part, needed, next_attri
 from matching.algorithms.pubsub.splitting import split_intervals, split_tree, split_trie
 from matching.algorithms.pubsub.structures import admit, find_bucket, fits, is_settled, new_structure
 from matching.algorithms.pubsub.table import find_structure, with_cells
+from matching.algorithms.scalars import Int
 from matching.records import RecordView
 from matching.strings import StringView
 
@@ -91,8 +92,8 @@ def _split(forest: Forest, records: RecordView, strings: StringView, bucket: int
 
 @entry
 def place_many(
-    forest: Forest, records: RecordView, strings: StringView, source: Source, slots: I32, first: int
-) -> tuple[int, int, int, int]:
+    forest: Forest, records: RecordView, strings: StringView, source: Source, slots: I32, first: Int
+) -> tuple[Int, Int, Int, Int]:
     """From slot `first` on. Returns how far it came, what it needs to go on, and for which bucket and attribute; the subscription
     that waits is in the state."""
     state = forest.state
@@ -145,7 +146,7 @@ def place_many(
 
 @entry
 def open_structure(
-    forest: Forest, records: RecordView, strings: StringView, source: Source, bucket: int, attribute: int
+    forest: Forest, records: RecordView, strings: StringView, source: Source, bucket: Int, attribute: Int
 ) -> None:
     """A structure of the next level; the bucket's members that have the attribute move there."""
     structure = new_structure(forest, source, bucket, attribute)
@@ -166,7 +167,7 @@ def open_structure(
 
 
 @entry
-def swap(forest: Forest, records: RecordView, strings: StringView, source: Source, bucket: int) -> None:
+def swap(forest: Forest, records: RecordView, strings: StringView, source: Source, bucket: Int) -> None:
     """The subscription that waits takes the place of a member that has a next attribute; that one waits then."""
     state = forest.state
     at = _with_next(forest, records, source.rank, bucket)
@@ -182,7 +183,7 @@ def swap(forest: Forest, records: RecordView, strings: StringView, source: Sourc
 
 
 @inner
-def _with_next(forest: Forest, records: RecordView, rank: I32, bucket: int) -> int:
+def _with_next(forest: Forest, records: RecordView, rank: I32, bucket: Int) -> Int:
     """The position of a member that has a next attribute, NONE if there is none."""
     offset = forest.buckets[bucket, OFFSET]
     for at in range(offset, offset + forest.buckets[bucket, COUNT]):

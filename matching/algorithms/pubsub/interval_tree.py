@@ -28,12 +28,13 @@ from matching.algorithms.pubsub.forest import (
     take_row,
 )
 from matching.algorithms.pubsub.sorting import order_of
+from matching.algorithms.scalars import Int
 from matching.attributes import INTEGER
 from matching.keys import number_key
 
 
 @inner
-def new_node(nodes: I32, keys: U64, state: I64, parent: int, low: int, high: int) -> int:
+def new_node(nodes: I32, keys: U64, state: I64, parent: Int, low: Int, high: Int) -> Int:
     """For the values `low` to `high - 1`, if there are any."""
     node = take_row(nodes, state, INTERVAL_POOL)
     nodes[node, PARENT] = parent
@@ -44,7 +45,7 @@ def new_node(nodes: I32, keys: U64, state: I64, parent: int, low: int, high: int
 
 
 @inner
-def find_node(nodes: I32, keys: U64, state: I64, root: int, low: np.uint64, high: np.uint64) -> int:
+def find_node(nodes: I32, keys: U64, state: I64, root: Int, low: Int, high: Int) -> Int:
     """Where a range belongs; a node that is missing on the way is made."""
     node = np.int64(root)
     while nodes[node, CUT]:
@@ -69,13 +70,13 @@ def find_node(nodes: I32, keys: U64, state: I64, root: int, low: np.uint64, high
 
 
 @inner
-def _middle(low: int, high: int) -> int:
+def _middle(low: Int, high: Int) -> Int:
     # the sum might not fit
     return (low >> 1) + (high >> 1) + (low & high & 1)
 
 
 @inner
-def cut(nodes: I32, keys: U64, node: int, starts: U64, ends: U64) -> np.uint64:
+def cut(nodes: I32, keys: U64, node: Int, starts: U64, ends: U64) -> Int:
     """Gives a node its centre; the ranges are those of its bucket, at least one."""
     low = np.int64(keys[node, DOMAIN_LOW])
     high = np.int64(keys[node, DOMAIN_HIGH])
@@ -92,7 +93,7 @@ def cut(nodes: I32, keys: U64, node: int, starts: U64, ends: U64) -> np.uint64:
 
 
 @inner
-def prune(nodes: I32, state: I64, root: int, node: int) -> int:
+def prune(nodes: I32, state: I64, root: Int, node: Int) -> Int:
     """A node has lost its bucket: it goes if it has no children, and so do those above it. Returns the root."""
     while nodes[node, BUCKET] == NONE and nodes[node, LEFT] == NONE and nodes[node, RIGHT] == NONE:
         above = np.int64(nodes[node, PARENT])
@@ -108,7 +109,7 @@ def prune(nodes: I32, state: I64, root: int, node: int) -> int:
 
 
 @inner
-def stab_intervals(nodes: I32, keys: U64, root: int, key: np.uint64, out: I32, n: int) -> int:
+def stab_intervals(nodes: I32, keys: U64, root: Int, key: Int, out: I32, n: Int) -> Int:
     """Appends the buckets that may hold a range with the key in it; returns their number."""
     node = np.int64(root)
     while node != NONE:

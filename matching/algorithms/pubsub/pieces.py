@@ -12,12 +12,13 @@ from matching.algorithms.pubsub.forest import (
     class_of_size,
     size_of_class,
 )
+from matching.algorithms.scalars import Int
 
 # A free piece holds the next one of its size, plus one, in its first row.
 
 
 @inner
-def take_members(forest: Forest, size: int) -> tuple[int, int]:
+def take_members(forest: Forest, size: Int) -> tuple[Int, Int]:
     """Where the piece begins and its room."""
     kind = class_of_size(size)
     room = size_of_class(kind)
@@ -31,7 +32,7 @@ def take_members(forest: Forest, size: int) -> tuple[int, int]:
 
 
 @inner
-def free_members(forest: Forest, offset: int, room: int) -> None:
+def free_members(forest: Forest, offset: Int, room: Int) -> None:
     if room:
         kind = class_of_size(room)
         forest.start[offset] = np.uint64(forest.free[0, kind])
@@ -39,7 +40,7 @@ def free_members(forest: Forest, offset: int, room: int) -> None:
 
 
 @inner
-def take_groups(forest: Forest, size: int) -> tuple[int, int]:
+def take_groups(forest: Forest, size: Int) -> tuple[Int, Int]:
     kind = class_of_size(size)
     room = size_of_class(kind)
     offset = forest.free[1, kind] - 1
@@ -52,7 +53,7 @@ def take_groups(forest: Forest, size: int) -> tuple[int, int]:
 
 
 @inner
-def free_groups(forest: Forest, offset: int, room: int) -> None:
+def free_groups(forest: Forest, offset: Int, room: Int) -> None:
     if room:
         kind = class_of_size(room)
         forest.groups[offset, 0] = np.int32(forest.free[1, kind])

@@ -20,6 +20,7 @@ from matching.algorithms.pubsub.forest import (
     SUFFIXES,
     Forest,
 )
+from matching.algorithms.scalars import Int, Truth
 from matching.records import (
     EQUAL_STRING,
     NEGATED,
@@ -37,7 +38,7 @@ from matching.strings import StringView
 
 
 @inner
-def mask_bit(attribute: int) -> np.uint64:
+def mask_bit(attribute: Int) -> Int:
     return np.uint64(1) << np.uint64(np.uint32(attribute) % np.uint32(MASK_BITS))
 
 
@@ -47,7 +48,7 @@ def _kind(header: np.uint32) -> np.uint32:
 
 
 @inner
-def needed(records: RecordView, slot: int) -> np.uint64:
+def needed(records: RecordView, slot: Int) -> Int:
     """The bits of the attributes that must be present."""
     words = records.words
     at = np.int64(records.offset[slot])
@@ -63,7 +64,7 @@ def needed(records: RecordView, slot: int) -> np.uint64:
 
 
 @inner
-def first_part(records: RecordView, slot: int, attribute: int) -> int:
+def first_part(records: RecordView, slot: Int, attribute: Int) -> Int:
     """Where the parts of an attribute begin in the words of a record, -1 if it has none, or asks that there be none."""
     words = records.words
     at = np.int64(records.offset[slot])
@@ -78,7 +79,7 @@ def first_part(records: RecordView, slot: int, attribute: int) -> int:
 
 
 @inner
-def _record_end(records: RecordView, slot: int) -> int:
+def _record_end(records: RecordView, slot: Int) -> Int:
     words = records.words
     at = np.int64(records.offset[slot])
     count = part_count(words, at)
@@ -89,9 +90,7 @@ def _record_end(records: RecordView, slot: int) -> int:
 
 
 @inner
-def hull_on(
-    records: RecordView, strings: StringView, slot: int, attribute: int
-) -> tuple[np.uint64, np.uint64, np.uint64]:
+def hull_on(records: RecordView, strings: StringView, slot: Int, attribute: Int) -> tuple[Int, Int, Int]:
     """Order keys that hold every value that satisfies the attribute's predicate; the hash of its value for an equality, else 0."""
     words = records.words
     at = first_part(records, slot, attribute)
@@ -109,7 +108,7 @@ def hull_on(
 
 
 @inner
-def pattern_on(records: RecordView, strings: StringView, slot: int, attribute: int) -> tuple[int, bool]:
+def pattern_on(records: RecordView, strings: StringView, slot: Int, attribute: Int) -> tuple[Int, Truth]:
     """The longest string that the attribute's value must contain, and whether it must end with it; -1 if there is none."""
     words = records.words
     at = first_part(records, slot, attribute)
@@ -130,7 +129,7 @@ def pattern_on(records: RecordView, strings: StringView, slot: int, attribute: i
 
 
 @inner
-def next_attribute(forest: Forest, records: RecordView, rank: I32, slot: int, bucket: int) -> int:
+def next_attribute(forest: Forest, records: RecordView, rank: I32, slot: Int, bucket: Int) -> Int:
     """The first attribute, rarest first, that no structure on the way from the header to `bucket` belongs to; -1 if there is none."""
     words = records.words
     at = np.int64(records.offset[slot])
@@ -151,7 +150,7 @@ def next_attribute(forest: Forest, records: RecordView, rank: I32, slot: int, bu
 
 
 @inner
-def _on_the_way(forest: Forest, bucket: int, attribute: int) -> bool:
+def _on_the_way(forest: Forest, bucket: Int, attribute: Int) -> Truth:
     while bucket != HEADER:
         structure = forest.places[bucket, OWNER]
         if forest.structures[structure, STRUCTURE_ATTRIBUTE] == attribute:
@@ -161,7 +160,7 @@ def _on_the_way(forest: Forest, bucket: int, attribute: int) -> bool:
 
 
 @entry
-def count_uses(records: RecordView, strings: StringView, slots: I32, uses: I64, step: int) -> None:
+def count_uses(records: RecordView, strings: StringView, slots: I32, uses: I64, step: Int) -> None:
     """Adds `step` to what the predicates of the slots count for."""
     words = records.words
     for i in range(len(slots)):

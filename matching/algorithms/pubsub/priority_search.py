@@ -21,16 +21,17 @@ from matching.algorithms.pubsub.forest import (
     TOP,
     U64,
 )
+from matching.algorithms.scalars import Int, Truth
 
 
 @inner
-def less(low: np.uint64, high: np.uint64, other_low: np.uint64, other_high: np.uint64) -> bool:
+def less(low: Int, high: Int, other_low: Int, other_high: Int) -> Truth:
     """Pairs in the order of their first parts, then their second."""
     return low < other_low or (low == other_low and high < other_high)
 
 
 @inner
-def side(keys: U64, router: int, leaf: int) -> int:
+def side(keys: U64, router: Int, leaf: Int) -> Int:
     """LEFT or RIGHT: which way from a router to a leaf below it."""
     if less(keys[leaf, KEY_LOW], keys[leaf, KEY_HIGH], keys[router, KEY_LOW], keys[router, KEY_HIGH]):
         return LEFT
@@ -38,7 +39,7 @@ def side(keys: U64, router: int, leaf: int) -> int:
 
 
 @inner
-def hold(tree: I32, keys: U64, node: int, leaf: int) -> None:
+def hold(tree: I32, keys: U64, node: Int, leaf: Int) -> None:
     """Lets the nodes from `node` down hold a leaf that nobody holds."""
     while True:
         held = np.int64(tree[node, TOP])
@@ -52,7 +53,7 @@ def hold(tree: I32, keys: U64, node: int, leaf: int) -> None:
 
 
 @inner
-def pull(tree: I32, keys: U64, node: int) -> None:
+def pull(tree: I32, keys: U64, node: Int) -> None:
     """A node has lost what it held: the better of what its children hold moves up, and so on down."""
     while tree[node, BUCKET] == NONE:
         left = np.int64(tree[tree[node, LEFT], TOP])
@@ -69,7 +70,7 @@ def pull(tree: I32, keys: U64, node: int) -> None:
 
 
 @inner
-def release(tree: I32, keys: U64, root: int, leaf: int) -> None:
+def release(tree: I32, keys: U64, root: Int, leaf: Int) -> None:
     """Nobody holds the leaf any more."""
     node = np.int64(root)
     while tree[node, TOP] != leaf:
@@ -78,7 +79,7 @@ def release(tree: I32, keys: U64, root: int, leaf: int) -> None:
 
 
 @inner
-def stab(tree: I32, keys: U64, root: int, key: np.uint64, path: I32, out: I32, n: int) -> int:
+def stab(tree: I32, keys: U64, root: Int, key: Int, path: I32, out: I32, n: Int) -> Int:
     """Appends the buckets whose hull contains the key; returns their number. `path` is as long as a tree is deep."""
     if root == NONE:
         return n

@@ -27,10 +27,11 @@ from matching.algorithms.pubsub.forest import (
     take_row,
 )
 from matching.algorithms.pubsub.priority_search import hold, less, pull, release
+from matching.algorithms.scalars import Int, Truth
 
 
 @inner
-def find_leaf(tree: I32, keys: U64, root: int, low: np.uint64, high: np.uint64) -> int:
+def find_leaf(tree: I32, keys: U64, root: Int, low: Int, high: Int) -> Int:
     node = np.int64(root)
     while tree[node, BUCKET] == NONE:
         if less(low, high, keys[node, KEY_LOW], keys[node, KEY_HIGH]):
@@ -41,7 +42,7 @@ def find_leaf(tree: I32, keys: U64, root: int, low: np.uint64, high: np.uint64) 
 
 
 @inner
-def new_leaf(tree: I32, keys: U64, state: I64, bucket: int, low: np.uint64, high: np.uint64) -> int:
+def new_leaf(tree: I32, keys: U64, state: I64, bucket: Int, low: Int, high: Int) -> Int:
     leaf = take_row(tree, state, TREE_POOL)
     tree[leaf, RED] = 0
     tree[leaf, BUCKET] = bucket
@@ -53,7 +54,7 @@ def new_leaf(tree: I32, keys: U64, state: I64, bucket: int, low: np.uint64, high
 
 
 @inner
-def _replace(tree: I32, root: int, old: int, new: int) -> int:
+def _replace(tree: I32, root: Int, old: Int, new: Int) -> Int:
     """Puts `new` where `old` hangs; returns the root."""
     above = tree[old, PARENT]
     tree[new, PARENT] = above
@@ -67,7 +68,7 @@ def _replace(tree: I32, root: int, old: int, new: int) -> int:
 
 
 @inner
-def _rotate(tree: I32, keys: U64, root: int, down: int, rising: int, heap: bool) -> int:
+def _rotate(tree: I32, keys: U64, root: Int, down: Int, rising: Int, heap: Truth) -> Int:
     """The child on the side `rising` takes the place of `down`; returns the root."""
     other = LEFT + RIGHT - rising
     up = np.int64(tree[down, rising])
@@ -92,14 +93,14 @@ def insert_beside(
     tree: I32,
     keys: U64,
     state: I64,
-    root: int,
-    leaf: int,
-    fresh: int,
-    on_left: bool,
-    low: np.uint64,
-    high: np.uint64,
-    heap: bool,
-) -> int:
+    root: Int,
+    leaf: Int,
+    fresh: Int,
+    on_left: Truth,
+    low: Int,
+    high: Int,
+    heap: Truth,
+) -> Int:
     """Hangs the new leaf on one side of `leaf`, parted by a router of the key given. With `heap` nobody holds either of the two,
     and they are to be held again. Returns the root."""
     router = take_row(tree, state, TREE_POOL)
@@ -135,7 +136,7 @@ def insert_beside(
 
 
 @inner
-def delete_leaf(tree: I32, keys: U64, state: I64, root: int, leaf: int, heap: bool) -> int:
+def delete_leaf(tree: I32, keys: U64, state: I64, root: Int, leaf: Int, heap: Truth) -> Int:
     """Takes a leaf out, and the router above it; returns the root, NONE if nothing is left."""
     if heap:
         release(tree, keys, root, leaf)
@@ -157,7 +158,7 @@ def delete_leaf(tree: I32, keys: U64, state: I64, root: int, leaf: int, heap: bo
 
 
 @inner
-def _restore(tree: I32, keys: U64, root: int, node: int, heap: bool) -> int:
+def _restore(tree: I32, keys: U64, root: Int, node: Int, heap: Truth) -> Int:
     """The ways through `node` lack one black node."""
     while node != root and not tree[node, RED]:
         above = np.int64(tree[node, PARENT])

@@ -10,6 +10,7 @@ from matching.algorithms.pubsub.forest import ALWAYS, COUNT, HEADER, I32, STRUCT
 from matching.algorithms.pubsub.predicates import mask_bit
 from matching.algorithms.pubsub.structures import reach
 from matching.algorithms.pubsub.table import find_structure
+from matching.algorithms.scalars import Int
 from matching.columns import Batch
 
 # A red-black tree of 2^31 leaves is at most this deep.
@@ -18,8 +19,8 @@ DEEPEST = 128
 
 @entry
 def search(
-    forest: Forest, batch: Batch, first: int, entry_of: I32, waiting: I32, seen: I32, rows: I32, slots: I32
-) -> tuple[int, int]:
+    forest: Forest, batch: Batch, first: Int, entry_of: I32, waiting: I32, seen: I32, rows: I32, slots: I32
+) -> tuple[Int, Int]:
     """From row `first` on; returns the next row and the number of pairs. Stops early at a row whose pairs might not fit.
     `entry_of` has a zero per attribute, and is left so; `waiting` has room for all buckets, `seen` too if strings have structures."""
     path = np.empty(DEEPEST, np.int32)

@@ -37,13 +37,14 @@ from matching.algorithms.pubsub.priority_search import hold, less, release
 from matching.algorithms.pubsub.red_black import insert_beside, new_leaf
 from matching.algorithms.pubsub.sorting import order_of
 from matching.algorithms.pubsub.structures import bucket_at, find_trie_bucket, key_of
+from matching.algorithms.scalars import Int, Truth
 from matching.records import RecordView
 from matching.strings import StringView
 
 
 @inner
 def _member_keys(
-    forest: Forest, records: RecordView, strings: StringView, kind: int, attribute: int, bucket: int
+    forest: Forest, records: RecordView, strings: StringView, kind: Int, attribute: Int, bucket: Int
 ) -> tuple[U64, U64]:
     """Of the live members, in their order."""
     members = live(forest, bucket)
@@ -59,7 +60,7 @@ def _member_keys(
 
 
 @entry
-def split_tree(forest: Forest, records: RecordView, strings: StringView, bucket: int, slot: int) -> bool:
+def split_tree(forest: Forest, records: RecordView, strings: StringView, bucket: Int, slot: Int) -> Truth:
     """At the median of the members' keys, or beside them if they all have the same one; whether it could."""
     structure = np.int64(forest.places[bucket, OWNER])
     row = forest.structures[structure]
@@ -112,7 +113,7 @@ def split_tree(forest: Forest, records: RecordView, strings: StringView, bucket:
 
 
 @inner
-def _part(lows: U64, highs: U64, order: I32) -> int:
+def _part(lows: U64, highs: U64, order: I32) -> Int:
     """Where to part sorted keys: near the middle, where a key differs from the one before; 0 if all are the same."""
     middle = len(order) // 2
     for step in range(len(order)):
@@ -124,7 +125,7 @@ def _part(lows: U64, highs: U64, order: I32) -> int:
 
 
 @inner
-def _greatest(highs: U64, order: I32, first: int, end: int) -> np.uint64:
+def _greatest(highs: U64, order: I32, first: Int, end: Int) -> Int:
     greatest = np.uint64(0)
     for i in range(first, end):
         greatest = max(greatest, highs[order[i]])
@@ -132,7 +133,7 @@ def _greatest(highs: U64, order: I32, first: int, end: int) -> np.uint64:
 
 
 @inner
-def _move_from(forest: Forest, bucket: int, fresh: int, lows: U64, highs: U64, low: np.uint64, high: np.uint64) -> None:
+def _move_from(forest: Forest, bucket: Int, fresh: Int, lows: U64, highs: U64, low: Int, high: Int) -> None:
     """Members at or after a key move to another bucket."""
     offset = forest.buckets[bucket, OFFSET]
     n = 0
@@ -148,7 +149,7 @@ def _move_from(forest: Forest, bucket: int, fresh: int, lows: U64, highs: U64, l
 
 
 @entry
-def split_intervals(forest: Forest, records: RecordView, strings: StringView, bucket: int, slot: int) -> bool:
+def split_intervals(forest: Forest, records: RecordView, strings: StringView, bucket: Int, slot: Int) -> Truth:
     """What lies left or right of the centre moves to a child; whether anything does, or the new subscription will."""
     structure = np.int64(forest.places[bucket, OWNER])
     node = np.int64(forest.places[bucket, NODE])
@@ -179,7 +180,7 @@ def split_intervals(forest: Forest, records: RecordView, strings: StringView, bu
 
 
 @entry
-def split_trie(forest: Forest, records: RecordView, strings: StringView, bucket: int, slot: int) -> bool:
+def split_trie(forest: Forest, records: RecordView, strings: StringView, bucket: Int, slot: Int) -> Truth:
     """Patterns that go on move to a child by their next byte; whether any does, or the new subscription's will."""
     structure = np.int64(forest.places[bucket, OWNER])
     node = np.int64(forest.places[bucket, NODE])

@@ -62,6 +62,7 @@ from matching.algorithms.pubsub.priority_search import hold, release, stab
 from matching.algorithms.pubsub.red_black import delete_leaf, find_leaf, new_leaf
 from matching.algorithms.pubsub.table import drop_structure, put_structure
 from matching.algorithms.pubsub.tries import find_trie_node, new_trie_node, prune_trie, walk_back
+from matching.algorithms.scalars import Int, Truth
 from matching.attributes import STRING
 from matching.columns import Batch
 from matching.keys import equality_hash
@@ -70,7 +71,7 @@ from matching.strings import StringView
 
 
 @inner
-def choose_kind(source: Source, attribute: int) -> int:
+def choose_kind(source: Source, attribute: Int) -> Int:
     """What was asked for; else by what the predicates on the attribute are."""
     if source.option[attribute] != AUTO:
         return np.int64(source.option[attribute])
@@ -86,7 +87,7 @@ def choose_kind(source: Source, attribute: int) -> int:
 
 
 @inner
-def new_structure(forest: Forest, source: Source, bucket: int, attribute: int) -> int:
+def new_structure(forest: Forest, source: Source, bucket: Int, attribute: Int) -> Int:
     """An empty one, known to the table."""
     kind = choose_kind(source, attribute)
     structure = take_row(forest.structures, forest.state, STRUCTURE_POOL)
@@ -104,22 +105,20 @@ def new_structure(forest: Forest, source: Source, bucket: int, attribute: int) -
 
 
 @inner
-def bucket_at(forest: Forest, structure: int, node: int) -> int:
+def bucket_at(forest: Forest, structure: Int, node: Int) -> Int:
     forest.structures[structure, BUCKETS_HELD] += 1
     return new_bucket(forest, structure, node)
 
 
 @inner
-def _wide_bucket(forest: Forest, structure: int) -> int:
+def _wide_bucket(forest: Forest, structure: Int) -> Int:
     if forest.structures[structure, WIDE] == NONE:
         forest.structures[structure, WIDE] = bucket_at(forest, structure, NONE)
     return np.int64(forest.structures[structure, WIDE])
 
 
 @inner
-def key_of(
-    records: RecordView, strings: StringView, kind: int, attribute: int, slot: int
-) -> tuple[np.uint64, np.uint64]:
+def key_of(records: RecordView, strings: StringView, kind: Int, attribute: Int, slot: Int) -> tuple[Int, Int]:
     """What the trees order predicates by."""
     low, high, value = hull_on(records, strings, slot, attribute)
     if kind == RED_BLACK:
@@ -129,8 +128,8 @@ def key_of(
 
 @inner
 def find_bucket(
-    forest: Forest, records: RecordView, strings: StringView, source: Source, structure: int, slot: int
-) -> int:
+    forest: Forest, records: RecordView, strings: StringView, source: Source, structure: Int, slot: Int
+) -> Int:
     """The bucket for a subscription; made if D has none there."""
     row = forest.structures[structure]
     kind = np.int64(row[KIND])
@@ -160,7 +159,7 @@ def find_bucket(
 
 
 @inner
-def find_trie_bucket(forest: Forest, records: RecordView, strings: StringView, structure: int, slot: int) -> int:
+def find_trie_bucket(forest: Forest, records: RecordView, strings: StringView, structure: Int, slot: Int) -> Int:
     row = forest.structures[structure]
     pattern, anchored = pattern_on(records, strings, slot, np.int64(row[ATTRIBUTE]))
     if pattern < 0:
@@ -177,7 +176,7 @@ def find_trie_bucket(forest: Forest, records: RecordView, strings: StringView, s
 
 
 @inner
-def _make_stale(forest: Forest, structure: int) -> None:
+def _make_stale(forest: Forest, structure: Int) -> None:
     row = forest.structures[structure]
     if row[KIND] == AHO_CORASICK and not row[STALE]:
         row[STALE] = 1
@@ -185,7 +184,7 @@ def _make_stale(forest: Forest, structure: int) -> None:
 
 
 @inner
-def fits(forest: Forest, records: RecordView, strings: StringView, structure: int, bucket: int, slot: int) -> bool:
+def fits(forest: Forest, records: RecordView, strings: StringView, structure: Int, bucket: Int, slot: Int) -> Truth:
     """Whether a bucket may take a subscription without splitting: one whose predicates are all the same, only the same."""
     if not forest.places[bucket, UNIFORM]:
         return True
@@ -196,7 +195,7 @@ def fits(forest: Forest, records: RecordView, strings: StringView, structure: in
 
 
 @inner
-def admit(forest: Forest, records: RecordView, strings: StringView, structure: int, bucket: int, slot: int) -> None:
+def admit(forest: Forest, records: RecordView, strings: StringView, structure: Int, bucket: Int, slot: Int) -> None:
     """Widens the hull that D has of a bucket; before the subscription goes into it."""
     row = forest.structures[structure]
     if row[KIND] != RBPST:
@@ -212,7 +211,7 @@ def admit(forest: Forest, records: RecordView, strings: StringView, structure: i
 
 
 @inner
-def is_settled(forest: Forest, structure: int, bucket: int) -> bool:
+def is_settled(forest: Forest, structure: Int, bucket: Int) -> Truth:
     """Whether D cannot split the bucket any more."""
     node = forest.places[bucket, NODE]
     if node == NONE:
@@ -226,7 +225,7 @@ def is_settled(forest: Forest, structure: int, bucket: int) -> bool:
 
 
 @inner
-def drop_bucket(forest: Forest, bucket: int, structure: int) -> bool:
+def drop_bucket(forest: Forest, bucket: Int, structure: Int) -> Truth:
     """Takes an empty bucket out of D; whether the structure is gone with it."""
     row = forest.structures[structure]
     kind = np.int64(row[KIND])
@@ -260,7 +259,7 @@ def drop_bucket(forest: Forest, bucket: int, structure: int) -> bool:
 
 
 @inner
-def _trie_root(forest: Forest, node: int) -> int:
+def _trie_root(forest: Forest, node: Int) -> Int:
     while forest.tries[node, 0] != NONE:
         node = np.int64(forest.tries[node, 0])
     return node
@@ -268,8 +267,8 @@ def _trie_root(forest: Forest, node: int) -> int:
 
 @inner
 def reach(
-    forest: Forest, batch: Batch, structure: int, entry: int, path: I32, seen: I32, mark: int, out: I32, n: int
-) -> int:
+    forest: Forest, batch: Batch, structure: Int, entry: Int, path: I32, seen: I32, mark: Int, out: I32, n: Int
+) -> Int:
     """Appends the buckets that may hold a subscription whose predicate the entry's value satisfies; returns their number."""
     row = forest.structures[structure]
     kind = np.int64(row[KIND])

@@ -6,23 +6,24 @@ import numpy as np
 
 from matching.algorithms.pubsub.compiling import entry, inner
 from matching.algorithms.pubsub.forest import CELLS, STRUCTURES_HELD, Forest
+from matching.algorithms.scalars import Int
 from matching.keys import mix
 
 # A key is the bucket plus one, then 20 bits of attribute; 0 is a cell never used, -1 a released one.
 
 
 @inner
-def _key(bucket: int, attribute: int) -> int:
+def _key(bucket: Int, attribute: Int) -> Int:
     return ((np.int64(bucket) + 1) << 20) | np.int64(attribute)
 
 
 @inner
-def _home(key: int, mask: int) -> int:
+def _home(key: Int, mask: Int) -> Int:
     return np.int64(mix(np.uint64(key)) & np.uint64(mask))
 
 
 @inner
-def find_structure(forest: Forest, bucket: int, attribute: int) -> int:
+def find_structure(forest: Forest, bucket: Int, attribute: Int) -> Int:
     """-1 if there is none."""
     table = forest.table
     mask = len(table) - 1
@@ -37,7 +38,7 @@ def find_structure(forest: Forest, bucket: int, attribute: int) -> int:
 
 
 @inner
-def put_structure(forest: Forest, bucket: int, attribute: int, structure: int) -> None:
+def put_structure(forest: Forest, bucket: Int, attribute: Int, structure: Int) -> None:
     """Room was made, and the key is not there."""
     table = forest.table
     mask = len(table) - 1
@@ -53,7 +54,7 @@ def put_structure(forest: Forest, bucket: int, attribute: int, structure: int) -
 
 
 @inner
-def drop_structure(forest: Forest, bucket: int, attribute: int) -> None:
+def drop_structure(forest: Forest, bucket: Int, attribute: Int) -> None:
     table = forest.table
     mask = len(table) - 1
     key = _key(bucket, attribute)
@@ -65,7 +66,7 @@ def drop_structure(forest: Forest, bucket: int, attribute: int) -> None:
 
 
 @entry
-def _copy(old: np.ndarray, fresh: np.ndarray) -> int:
+def _copy(old: np.ndarray, fresh: np.ndarray) -> Int:
     mask = len(fresh) - 1
     used = 0
     for i in range(len(old)):

@@ -26,11 +26,12 @@ from matching.algorithms.pubsub.forest import (
     free_row,
     take_row,
 )
+from matching.algorithms.scalars import Int, Truth
 from matching.strings import StringView
 
 
 @inner
-def new_trie_node(nodes: I32, state: I64, parent: int, byte: int, depth: int) -> int:
+def new_trie_node(nodes: I32, state: I64, parent: Int, byte: Int, depth: Int) -> Int:
     node = take_row(nodes, state, TRIE_POOL)
     nodes[node, PARENT] = parent
     nodes[node, BURST] = 0
@@ -43,7 +44,7 @@ def new_trie_node(nodes: I32, state: I64, parent: int, byte: int, depth: int) ->
 
 
 @inner
-def child_by(nodes: I32, node: int, byte: int) -> int:
+def child_by(nodes: I32, node: Int, byte: Int) -> Int:
     child = np.int64(nodes[node, CHILD])
     while child != NONE and nodes[child, BYTE] != byte:
         child = np.int64(nodes[child, SIBLING])
@@ -51,15 +52,15 @@ def child_by(nodes: I32, node: int, byte: int) -> int:
 
 
 @inner
-def byte_of(strings: StringView, pattern: int, depth: int, backwards: bool) -> int:
+def byte_of(strings: StringView, pattern: Int, depth: Int, backwards: Truth) -> Int:
     at = strings.offset[pattern]
     return np.int64(strings.heap[at + strings.length[pattern] - 1 - depth if backwards else at + depth])
 
 
 @inner
 def find_trie_node(
-    nodes: I32, state: I64, root: int, strings: StringView, pattern: int, backwards: bool
-) -> tuple[int, bool]:
+    nodes: I32, state: I64, root: Int, strings: StringView, pattern: Int, backwards: Truth
+) -> tuple[Int, Truth]:
     """Where a pattern belongs, and whether the node is new: at most one is made, since a new one has not burst."""
     node = np.int64(root)
     while nodes[node, BURST] and nodes[node, DEPTH] < strings.length[pattern]:
@@ -73,7 +74,7 @@ def find_trie_node(
 
 
 @inner
-def prune_trie(nodes: I32, state: I64, root: int, node: int) -> int:
+def prune_trie(nodes: I32, state: I64, root: Int, node: Int) -> Int:
     """A node has lost its bucket: it goes if it has no children, and so do those above it. Returns the root."""
     while nodes[node, BUCKET] == NONE and nodes[node, CHILD] == NONE:
         above = np.int64(nodes[node, PARENT])
@@ -93,7 +94,7 @@ def prune_trie(nodes: I32, state: I64, root: int, node: int) -> int:
 
 
 @inner
-def walk_back(nodes: I32, root: int, heap: U8, offset: int, end: int, seen: I32, mark: int, out: I32, n: int) -> int:
+def walk_back(nodes: I32, root: Int, heap: U8, offset: Int, end: Int, seen: I32, mark: Int, out: I32, n: Int) -> Int:
     """Appends the buckets on the way from the byte before `end` back to `offset`, but those seen under this mark."""
     node = np.int64(root)
     while node != NONE:
