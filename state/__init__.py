@@ -14,6 +14,7 @@ from state.budget import DEFAULT, Budget
 from state.errors import DirectoryError, InUseError, OperationError, StoreError
 from state.families import SERIES
 from state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
+from state.repeated import Repeated
 from state.store import Pair, Stats, Store
 
 __all__ = [
@@ -43,17 +44,21 @@ def open_store(
     hot_window: int | None = None,
     lateness: int = 0,
     earlier_limit: int | None = None,
+    every: int = 1_000_000,
 ) -> Store:
     """Opens a store, or makes one in a directory that is empty or not there yet.
 
-    `layout`: `dual` or `two`.
+    `layout`: `dual`, `two`, or the baseline `repeated`.
     `budget`: bytes for caches, memtables and indexes, or a `Budget` that several stores share.
     `hot_window`: microseconds that publications are kept after they arrived; None: until they expire.
     `lateness`: microseconds that subscriptions are kept after they ended, for publications that come late.
     `earlier_limit`: how many earlier publications a self-joining one finds at most, the latest first.
+    `every`: microseconds between two questions of a subscription, for `repeated`.
     """
     if layout not in SERIES:
         raise OperationError(f"layout is {layout!r}; it must be one of {', '.join(SERIES)}")
     if isinstance(budget, int):
         budget = Budget(budget)
+    if layout == "repeated":
+        return Repeated(path, budget, hot_window, every)
     return Store(path, layout, budget, hot_window, lateness, earlier_limit)

@@ -20,7 +20,11 @@ SHORTEST: Final = 1_000_000
 FEWEST: Final = 16_384
 """Rows before a family is closed: a slow log does not make families that hold next to nothing."""
 
-SERIES: Final = {"dual": ("both", "both"), "two": ("subscriptions", "publications")}
+SERIES: Final = {
+    "dual": ("both", "both"),
+    "two": ("subscriptions", "publications"),
+    "repeated": ("none", "publications"),
+}
 """By layout: the series of subscriptions and of publications."""
 
 

@@ -233,6 +233,7 @@ class Store:
         rows = len(parsed)
         self._journal = journal_with_room(self._journal, int(index.scalars[records.JOURNAL]), rows)
         repeats = np.zeros(rows, np.bool_)
+        read = index.scalars[records.RECORDS_READ]
         row = count = 0
         while True:
             row, count = chunk.apply_rows(
@@ -244,6 +245,9 @@ class Store:
             larger.row[:count] = self._found.row[:count]
             larger.item[:count] = self._found.item[:count]
             self._found = larger
+        if not self._in_memory:
+            # What was looked at has been counted when it was read from disk.
+            index.scalars[records.RECORDS_READ] = read
         self._repeats = np.flatnonzero(repeats)
         return self._found.row[:count].copy(), self._found.item[:count].copy()
 

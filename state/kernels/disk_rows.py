@@ -22,7 +22,6 @@ from state.kernels.records import (
     NONE,
     ON_DISK,
     PUBLICATION,
-    RECORDS_READ,
     STAGED,
     SUBSCRIPTION,
     USED,
@@ -230,7 +229,6 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
     scalars = memory.scalars
     integers = scalars[INTEGER_IDS] == 1
     for row in range(end - 1, start - 1, -1):
-        scalars[RECORDS_READ] += 1
         at = 0 if row == 0 else rows.key_ends[row - 1]
         key_end = rows.key_ends[row]
         depth = 0

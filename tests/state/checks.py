@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from state import Store
-from tests.state.logs import COLUMNS, table
 from tests.state.oracle import EVER, Item, Oracle
+from tests.state.tables import COLUMNS, table
 
 
 def apply_both(store: Store, oracle: Oracle, rows: list[dict[str, Any]], find: str = "both") -> None:

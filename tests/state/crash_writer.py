@@ -7,8 +7,7 @@ import sys
 
 from state import open_store
 from tests.state.crash_log import operations_from, size_of_batch
-from tests.state.logs import table
-from tests.state.test_store import BUDGETS
+from tests.state.tables import BUDGETS, table
 
 
 def main(path: str, layout: str, budget: str, seed: int) -> None:

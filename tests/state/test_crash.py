@@ -15,7 +15,7 @@ from state import open_store
 from tests.state.checks import apply_both, same_contents
 from tests.state.crash_log import operations_from, size_of_batch
 from tests.state.oracle import Oracle
-from tests.state.test_store import BUDGETS
+from tests.state.tables import BUDGETS
 
 OPTIONS = {"hot_window": 4_000, "lateness": 500}
 

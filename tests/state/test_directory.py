@@ -69,7 +69,7 @@ def test_a_missing_family_is_damage(tmp_path: Path) -> None:
     database = Rdict(str(path / "db"), Options(raw_mode=True), {name: Options(raw_mode=True) for name in names})
     database.drop_column_family(next(name for name in names if name != "default"))
     database.close()
-    with pytest.raises(DirectoryError, match="column family both-.* is missing"):
+    with pytest.raises(DirectoryError, match=r"column family both-.* is missing"):
         open_store(path)
 
 

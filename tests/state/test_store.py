@@ -11,23 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state import Budget, Store, open_store
+from state import Store, open_store
 from tests.state.checks import apply_both, same_contents
 from tests.state.logs import logs
 from tests.state.oracle import Oracle
+from tests.state.tables import BUDGETS
 
 LAYOUTS = ["dual", "two"]
 
 
-class Tiny(Budget):
-    """No room for an index at all: every answer comes from RocksDB."""
-
-    def __init__(self) -> None:
-        super().__init__(4 << 20)
-        self.for_indexes = -1
-
-
-BUDGETS = {"ample": Budget, "tiny": Tiny}
 OPTIONS = st.fixed_dictionaries(
     {
         "hot_window": st.sampled_from([None, 0, 10, 60]),
