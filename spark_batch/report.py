@@ -126,7 +126,7 @@ def make_report(
     by_request: dict[int, tuple[int, ...]] = {}
     for number, each in enumerate(requests):
         place = (each.request.subscription.subscription_id, each.request.rendezvous_partition)
-        if covers.get(place):
+        if each.request.subscription.self_join and covers.get(place):
             by_request[number] = tuple(number_of(other) for other in covers[place])
     lookup = np.full((len(subscriptions), directory.partitions), -1, np.int32)
     inputs = 1 + max((partition for each in requests for partition in each.request.cut), default=0)

@@ -24,8 +24,8 @@ from schemas import (
 )
 from spark_batch.earlier import looking_back
 from spark_batch.pairs import Asked, match_batch
-from spark_batch.report import make_report
 from spark_batch.repeats import losers
+from spark_batch.report import make_report
 from spark_batch.requests import Open, _earlier
 from streams.reference import Found, Partition, offer_of, query_of
 from streams.routing import Directory, reports

@@ -37,7 +37,9 @@ def _storable(value: Any) -> bool:
     if isinstance(value, str):
         return value.isprintable() or "\ud800" not in value
     return not (
-        value == Path("1..2") or value == Box(2.0, 0.0, 1.0, 0.0) or isinstance(value, Point) and math.isnan(value.lon)
+        value == Path("1..2")
+        or value == Box(2.0, 0.0, 1.0, 0.0)
+        or (isinstance(value, Point) and math.isnan(value.lon))
     )
 
 

@@ -1,0 +1,155 @@
+"""Whatever moment a job dies at, the next run ends as if it had not. Here the moments are chosen; `test_kills` takes random ones."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from pastforward import broker as embedded
+from pastforward import topics
+from pastforward.client import Client
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+from schemas import Publication, Version, decode_notification
+from spark_batch import backfill as backfill_module
+from spark_batch.backfill import backfill
+from spark_batch.ingest import check_loss, ingest
+from spark_batch.kafka import read_topic
+from spark_batch.outbox import runs
+from spark_batch.position import ingested
+from spark_batch.publisher import Publisher
+from spark_batch.tables import Places, read_publications
+from tests.spark_batch.conftest import MakeSettings
+from tests.spark_batch.requests import ask, stand
+
+pytestmark = pytest.mark.broker
+
+
+class Killed(BaseException):
+    """No handler of the jobs may catch it."""
+
+
+def die(*_: Any, **__: Any) -> None:
+    raise Killed
+
+
+publish = Publisher.publish
+
+
+def publish_or_die(self: Publisher, places: Places, names: list[str], *rest: Any) -> Any:
+    return die() if names else publish(self, places, names, *rest)
+
+
+def backfill_dies(spark: Any, settings: Settings) -> None:
+    with pytest.raises(Killed):
+        backfill(spark, settings, quiet=True)
+
+
+def prepare(history: MakeSettings, broker: embedded.Broker, prefix: str) -> Settings:
+    settings = history(bootstrap_servers=broker.bootstrap, topic_prefix=prefix, partitions=1)
+    topics.ensure(settings, topics.connect(settings, broker.bootstrap))
+    return settings
+
+
+def notified(settings: Settings, broker: embedded.Broker) -> Counter[tuple[str, str]]:
+    records = read_topic(settings, broker.bootstrap, f"{settings.topic_prefix}notifications")
+    found = [decode_notification(message.value()) for message in records]
+    assert len({n.notification_id for n in found}) == len(found)
+    return Counter((n.subscription_id, n.publication_id) for n in found)
+
+
+def test_a_backfill_that_dies_anywhere_neither_loses_nor_repeats(
+    spark: Any, broker: embedded.Broker, history: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = prepare(history, broker, "crash.")
+    with Client(settings=settings) as client:
+        now = time.time_ns() // 1000  # within the hot window when they come, so that each finds the earlier ones
+        client.publish_many(
+            Publication(f"p{n}", topic="1", published_at=now + n, attributes={"x": n}, self_join=n == 3)
+            for n in range(6)
+        )
+        # the same id again: the definition keeps the first
+        client.publish_many([Publication("p5", topic="1", published_at=now, attributes={"x": 0})])
+    assert ingest(spark, settings, quiet=True).facts["ingested"] == 7
+
+    ask(settings, "low", {0: 6}, "x < 2")
+    ask(settings, "high", {0: 4}, "x >= 3")  # p5 came after the cut
+    ask(settings, "none", {0: 6}, "x > 100")
+    ask(settings, "replaced", {0: 6}, version=Version(5, 0, 1))
+    with Client(settings=settings) as client:
+        stand(settings, client, "replaced", Version(9, 0, 2))
+        client._send(f"{settings.topic_prefix}backfill-requests", [("unreadable\0x\x000", b"no request")])
+    ask(settings, "early", {0: 7})  # waits: offset 7 is not there yet
+
+    # before the outbox has its commit
+    with monkeypatch.context() as patched:
+        patched.setattr(backfill_module, "write_run", die)
+        backfill_dies(spark, settings)
+    assert runs(Places(settings.history)) == []
+    # after it, before anything is sent
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "publish", publish_or_die)
+        backfill_dies(spark, settings)
+    assert len(runs(Places(settings.history))) == 1
+    assert not notified(settings, broker)
+    # in the middle of the transaction: sent, but not committed
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "_commit", die)
+        patched.setattr(Publisher, "close", lambda self: None)
+        backfill_dies(spark, settings)
+    # after the transaction, before the outbox is emptied
+    with monkeypatch.context() as patched:
+        patched.setattr(backfill_module, "remove_runs", die)
+        backfill_dies(spark, settings)
+    expected = Counter({("low", "p0"): 1, ("low", "p1"): 1, ("high", "p3"): 1, ("high", "p4"): 1})
+    assert notified(settings, broker) == expected
+    last = backfill(spark, settings, quiet=True).facts
+    assert (last["answered"], last["notifications"], last["waiting"]) == (0, 0, 1)
+    assert runs(Places(settings.history)) == []
+    assert notified(settings, broker) == expected
+    messages = read_topic(settings, broker.bootstrap, f"{settings.topic_prefix}notifications")
+    carried = [n for n in (decode_notification(m.value()) for m in messages) if n.earlier_ids]
+    assert [(n.publication_id, n.earlier_ids, n.phase) for n in carried] == [("p3", ("p2", "p1", "p0"), "backfill")]
+
+
+def test_an_ingest_that_dies_before_its_checkpoint_adds_nothing_twice(
+    spark: Any, broker: embedded.Broker, history: MakeSettings
+) -> None:
+    settings = prepare(history, broker, "twice.")
+    places = Places(settings.history)
+    assert ingest(spark, settings, quiet=True).facts["ingested"] == 0  # an empty topic
+    with Client(settings=settings) as client:
+        client.publish_many(Publication(f"p{n}") for n in range(9))
+        aborted = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "aborted"})
+        aborted.init_transactions()
+        aborted.begin_transaction()
+        aborted.produce("twice.publications", b'{"topic": "1"}', b"never committed")
+        aborted.flush()
+        aborted.abort_transaction()
+    assert ingest(spark, settings, quiet=True).facts["ingested"] == 9
+    for folder in ("commits",):
+        last = max(Path(places.checkpoint, folder).glob("[0-9]*"), key=lambda file: int(file.name))
+        last.unlink()
+        Path(last.parent, f".{last.name}.crc").unlink(missing_ok=True)
+    with Client(settings=settings) as client:
+        client.publish_many([Publication("p9")])
+    ingest(spark, settings, quiet=True)
+    rows = read_publications(spark, places).select("partition", "offset", "publication_id").collect()
+    assert sorted(row["publication_id"] for row in rows) == [f"p{n}" for n in range(10)]
+    assert len({(row["partition"], row["offset"]) for row in rows}) == 10
+    assert ingested(spark, places, "twice.publications") == {0: 12}  # one was aborted, and markers take offsets
+    shutil.rmtree(settings.history)
+
+
+def test_lost_offsets_are_named() -> None:
+    check_loss("t", {0: 5}, {0: (5, 9), 1: (3, 4)})
+    with pytest.raises(UserError, match="offsets 5 to 6"):
+        check_loss("t", {0: 5}, {0: (7, 9)})
+    with pytest.raises(UserError, match="made anew"):
+        check_loss("t", {0: 5}, {0: (0, 2)})

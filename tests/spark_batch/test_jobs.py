@@ -1,0 +1,210 @@
+"""The jobs on a table that was written without Kafka."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from matching import Condition
+from matching.oracle import SEMANTICS, Subscription, matches
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+from schemas import Publication
+from schemas.times import EPOCH
+from spark_batch import compact as compact_module
+from spark_batch.compact import compact, expired_filter, retired_filter
+from spark_batch.pairs import find_pairs
+from spark_batch.query import query
+from spark_batch.replay import chart, replay
+from spark_batch.statistics import statistics
+from spark_batch.tables import Places, ensure_publications, read_publications
+from streams.routing import Catalog
+from tests.spark_batch.conftest import MakeSettings
+from tests.spark_batch.records import rows_of
+from tests.spark_batch.test_hot_and_cold import _open
+from tests.spark_batch.test_rows import offer
+
+DAY = 86_400_000_000
+HOUR = DAY // 24
+
+
+def write(spark: Any, settings: Settings, records: list[Publication], arrived_at: list[int], first: int = 0) -> None:
+    places = Places(settings.history)
+    ensure_publications(spark, places)
+    batch = rows_of(records, arrived_at, [0] * len(records), list(range(first, first + len(records))))
+    spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1).write.format("delta").mode("append").save(
+        places.publications
+    )
+
+
+def some(count: int, start: int = 0) -> list[Publication]:
+    return [
+        Publication(
+            f"p{number}",
+            topic=f"1.{number % 12}.{number % 5}",
+            published_at=DAY + (number % 72) * HOUR,
+            expires_at=DAY * 9 if number % 4 == 0 else None,
+            attributes={
+                "number": number,
+                "kind": ("jam", "accident")[number % 2],
+                "speed": number / 2,
+                "open": number % 3 == 0,
+            },
+            where="number > 3 AND kind = 'jam'" if number % 7 == 0 else None,
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def found(spark: Any, settings: Settings, subscription: Subscription, **options: Any) -> list[str]:
+    rows: list[dict[str, Any]] = []
+    query(spark, settings, subscription, limit=None, parquet=None, show=rows.append, **options)
+    return [row["publication_id"] for row in rows]
+
+
+def test_a_history_is_searched_compacted_and_understood(spark: Any, history: MakeSettings, tmp_path: Path) -> None:
+    settings = history(hot_window="1h")
+    records = some(60)
+    for part in range(4):
+        mine = records[15 * part : 15 * (part + 1)]
+        write(spark, settings, mine, [DAY * 4 + 15 * part + i for i in range(15)], 15 * part)
+    again = [Publication("p3", topic="1.1", published_at=DAY * 2, attributes={"number": 1000})] * 2
+    write(spark, settings, again, [DAY * 4 + HOUR, DAY * 5], 60)
+    asked = Subscription(Condition.parse("number >= 20 AND kind = 'jam'").disjuncts, "1.4", starts_at=DAY + 2 * HOUR)
+    expected = [
+        r.publication_id for r in sorted(records, key=lambda r: r.published_at or 0) if matches(asked, offer(r))
+    ]
+    assert expected
+    assert found(spark, settings, asked) == expected
+
+    summary = compact(spark, settings, vacuum_hours=None, quiet=True).facts
+    assert (summary["files_before"], summary["files_after"], summary["repeats_removed"]) == (5, 1, 1)
+    assert found(spark, settings, asked) == expected
+    names = deltalake.DeltaTable(Places(settings.history).publications).to_pyarrow_table(
+        columns=["publication_id", "offset"]
+    )
+    assert sorted(names["offset"].to_pylist()) == [*range(60), 61]  # the later one came after the hot window
+    summary = compact(spark, settings, vacuum_hours=None, quiet=True).facts
+    assert (summary["files_before"], summary["files_after"], summary["repeats_removed"]) == (1, 1, 0)
+
+    catalog, page = tmp_path / "catalog.toml", tmp_path / "statistics.html"
+    facts = statistics(spark, settings, catalog=catalog, page=page, without_kafka=True, quiet=True).facts
+    assert (facts["publications"], facts["attributes"]) == (61, 4)
+    kinds = {a.name: (a.type, a.kind, a.domain) for a in Catalog.from_toml(catalog.read_text()).attributes}
+    assert kinds["kind"] == ("string", "equality", None)
+    assert kinds["number"][0] == "integer"
+    assert "data:image/png" in page.read_text()
+
+    wide = Subscription(Condition.parse("number BETWEEN 0 AND 59").disjuncts)
+    result, counts = replay(spark, settings, {"wide": wide, "asked": asked}, quiet=True)
+    assert result.facts["matches"] == sum(matches(wide, offer(r)) for r in records) + len(expected)
+    assert {each["day"] for each in counts} == {"1970-01-02", "1970-01-03", "1970-01-04"}
+    assert len(chart(counts)) == 3
+    before_any_data = Subscription(ends_at=DAY)
+    assert found(spark, settings, before_any_data) == []
+
+
+def test_without_a_history_the_next_step_is_named(spark: Any, history: MakeSettings) -> None:
+    settings = history()
+    with pytest.raises(UserError, match="history ingest"):
+        read_publications(spark, Places(settings.history))
+    assert compact(spark, settings).facts["files_after"] == 0
+
+
+def test_spark_finds_the_pairs_of_the_definition(spark: Any, history: MakeSettings) -> None:
+    settings = history()
+    records = some(80)
+    write(spark, settings, records, [DAY * 4 + i for i in range(80)])
+    choose = random.Random(7)
+    conditions = [
+        "number < 30",
+        "speed >= 20 OR kind = 'jam'",
+        "open",
+        "number IS NULL",
+        "kind != 'jam' AND number IN (1, 3, 77)",
+    ]
+    asked = [
+        Subscription(
+            Condition.parse(choose.choice(conditions)).disjuncts,
+            choose.choice(["", "1", "1.4", "1.4.4", "2", "1.10"]),
+            choose.choice(["overlap", "subtree"]),
+            choose.choice([None, DAY + 9 * HOUR]),
+            choose.choice([None, DAY * 2, DAY * 3]),
+            choose.choice(["published", "valid"]),
+            semantics,
+        )
+        for semantics in (SEMANTICS[0], SEMANTICS[2])
+        for _ in range(40)
+    ]
+    expected = sorted((i, r.publication_id) for i, s in enumerate(asked) for r in records if matches(s, offer(r)))
+    table = read_publications(spark, Places(settings.history))
+    pairs = find_pairs(spark, table, asked).select("asked", "publication_id").collect()
+    assert sorted((row[0], row[1]) for row in pairs) == expected
+    few = asked[:3]
+    pairs = find_pairs(spark, table, few).select("asked", "publication_id").collect()
+    assert sorted((row[0], row[1]) for row in pairs) == [pair for pair in expected if pair[0] < 3]
+
+
+def test_a_compaction_that_died_between_its_steps_is_finished_by_the_next(
+    spark: Any, history: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = history(hot_window="1h")
+    write(spark, settings, some(5), [DAY] * 5)
+    write(spark, settings, some(5), [DAY + 1] * 5, 5)
+
+    def die(*_: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compact_module, "_merge", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            compact(spark, settings, vacuum_hours=None, quiet=True)
+    facts = compact(spark, settings, vacuum_hours=None, quiet=True).facts
+    assert facts["repeats_removed"] == 0
+    rows = read_publications(spark, Places(settings.history)).select("offset").collect()
+    assert sorted(row[0] for row in rows) == [0, 1, 2, 3, 4]
+    with pytest.raises(UserError, match="168"):
+        compact(spark, settings, vacuum_hours=1, quiet=True)
+
+
+def test_what_an_open_request_may_see_is_not_removed(spark: Any) -> None:
+    from schemas import BackfillRequest, CanonicalSubscription, Version
+
+    def request(starts_at: int, log_time: int, basis: Any) -> Any:
+        subscription = CanonicalSubscription("s", "who", Version(1, 0, 0), "", "overlap", starts_at, None, basis)
+        return _open(BackfillRequest(subscription, 0, log_time - HOUR, log_time, 1, {0: 1}), 0)
+
+    times = [(DAY, None), (DAY, 2 * DAY), (3 * DAY, 4 * DAY), (5 * DAY, None)]
+
+    def stamp(at: int | None) -> Any:
+        return None if at is None else EPOCH + timedelta(microseconds=at)
+
+    rows = spark.createDataFrame(
+        [(i, stamp(p), stamp(e), stamp(p)) for i, (p, e) in enumerate(times)],
+        "number int, published_at timestamp, expires_at timestamp, arrived_at timestamp",
+    )
+
+    def removed(condition: Any) -> list[int]:
+        return sorted(row[0] for row in rows.where(condition).collect())
+
+    assert removed(expired_filter(6 * DAY, [])) == [1, 2]
+    assert removed(expired_filter(6 * DAY, [request(0, 3 * DAY, "published")])) == [1]
+    assert removed(retired_filter(4 * DAY, [])) == [0, 1, 2]
+    assert removed(retired_filter(4 * DAY, [request(2 * DAY, 6 * DAY, "published")])) == [0, 1]
+    assert removed(retired_filter(4 * DAY, [request(3 * DAY, 6 * DAY, "valid")])) == [1]
+
+
+def test_a_summary_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    from spark_batch.shown import Summary
+
+    Summary("done", {"rows": 3}).print(as_json=True)
+    Summary("done", {"rows": 3}).print(as_json=False)
+    first, second = capsys.readouterr().out.splitlines()
+    assert (json.loads(first), second) == ({"rows": 3}, "done")
