@@ -1,0 +1,58 @@
+"""Compiles the kernels, so that neither a test nor a worker's start waits for them: Numba keeps what it has compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from matching.algorithms import NAMES
+from matching.condition import Condition
+from matching.index import Index
+from matching.publications import attributes_of
+from matching.values import Box, Point
+
+CONDITIONS = (
+    "a = 1 AND b BETWEEN 2 AND 5 AND c > 0.5",
+    "a IN (1, 2) AND text LIKE 'ab%' OR text LIKE '%b'",
+    "flag AND b != 3 AND at < TIMESTAMP '2030-01-01T00:00:00Z'",
+    "within(place, BOX(0, 0, 1, 1))",
+    "c IS NULL",
+)
+
+
+def compile_kernels() -> None:
+    """A small load through every algorithm and every way in."""
+    for algorithm in NAMES:
+        _exercise(Index(algorithm=algorithm))
+
+
+def _exercise(index: Index) -> None:
+    for number, text in enumerate(CONDITIONS * 8):
+        semantics = ("classical", "symmetric", "intersect")[number % 3]
+        index.add(number, Condition.parse(text), topic="1.2", starts_at=0, ends_at=1 << 40, semantics=semantics)
+    index.add_predicates(
+        pa.table(
+            {
+                "subscription_id": pa.array([1000, 1000, 1001], pa.int64()),
+                "attribute": ["a", "b", "text"],
+                "operator": ["=", "between", "="],
+                "value_int64": pa.array([1, 2, None], pa.int64()),
+                "high_int64": pa.array([None, 5, None], pa.int64()),
+                "value_string": [None, None, "ab"],
+            }
+        )
+    )
+    row = {"a": 1, "b": 3, "c": 0.75, "text": "ab", "flag": True, "place": Point(0.5, 0.5), "area": Box(0, 0, 1, 1)}
+    index.match(row, topic="1.2.3", published_at=5)
+    index.match_table(
+        pa.table({"a": [1, 2], "b": [3, None], "text": ["ab", "x"], "_topic": ["1.2", "1"], "_published_at": [5, 6]})
+    )
+    attributes = attributes_of([row, {}])
+    topics = pa.array(["1.2.3", ""])
+    times = np.array([5, 6], np.int64)
+    where = [Condition.parse("b > 1").disjuncts, None]
+    index.match_attributes(attributes, topics=topics, published_at=times, expires_at=times + 10)
+    index.match_attributes(attributes, topics=topics, published_at=times, expires_at=times + 10, where=where)
+    index.match_pairs(attributes, np.array([0, 1]), np.array([0, 1]), topics=topics, published_at=times)
+    index.remove(0)
+    index.remove_many(np.array([1, 2, 1000], np.int64))
