@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from state.budget import DEFAULT, Budget
+from state.compiling import compile_kernels
 from state.errors import DirectoryError, InUseError, OperationError, StoreError
 from state.families import SERIES
 from state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
@@ -29,6 +30,7 @@ __all__ = [
     "StoreError",
     "bounds",
     "cell_of",
+    "compile_kernels",
     "cover",
     "leaves",
     "open_store",

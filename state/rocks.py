@@ -20,8 +20,8 @@ from rocksdict import (
 from state.budget import MEGABYTE, Budget
 from state.kernels.records import Rows
 
-SLICE: Final = 65_536
-"""Rows that are read at once: large enough for kernels, small enough for any budget."""
+SLICE: Final = 16_384
+"""Rows that are read at once: large enough for kernels, a few megabytes of Python objects."""
 
 _LARGEST_BUFFER: Final = 32 * MEGABYTE
 """Of a memtable: flushes are few, and a killed store has little to replay."""

@@ -249,7 +249,7 @@ class Store:
             # What was looked at has been counted when it was read from disk.
             index.scalars[records.RECORDS_READ] = read
         self._repeats = np.flatnonzero(repeats)
-        return self._found.row[:count].copy(), self._found.item[:count].copy()
+        return self._found.row[:count].copy(), self._found.item[:count].astype(np.int64)
 
     def _check_ids(self, parsed: operations.Parsed) -> None:
         if not len(parsed):
