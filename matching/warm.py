@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from matching.algorithms import NAMES
+from matching.algorithms.compiling import compile_clustering
 from matching.condition import Condition
 from matching.index import Index
 from matching.publications import attributes_of
@@ -24,6 +25,8 @@ def compile_kernels() -> None:
     """A small load through every algorithm and every way in."""
     for algorithm in NAMES:
         _exercise(Index(algorithm=algorithm))
+    # what a small load does not reach: the choice of tables, and moves between them
+    compile_clustering()
 
 
 def _exercise(index: Index) -> None:

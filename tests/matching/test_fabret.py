@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from matching import Index
 from matching.algorithms import static
-from matching.algorithms.cluster_matching import AHEAD, PLAIN, SPECIALISED
+from matching.algorithms.cluster_matching import (
+    AHEAD,
+    PLAIN,
+    SPECIALISED,
+    match_ahead,
+    match_counted,
+    match_plain,
+)
 from matching.algorithms.clusters import HELD, NUMBERS
 from matching.algorithms.cost_model import Costs, calibrate
 from matching.algorithms.ordered_index import (
@@ -27,8 +35,10 @@ from matching.algorithms.ordered_index import (
 from matching.algorithms.predicate_index import IS, find_predicate
 from matching.algorithms.statistics import AttributeStatistics
 from matching.attributes import INTEGER
+from matching.columns import batch_of_table
 from matching.keys import equality_hash
-from matching.publications import FromTable
+from matching.oracle import Subscription
+from tests.matching import test_index_oracle as oracle
 from tests.matching.fabret import algorithm_of, check_structure, equalities, events, load
 
 CLUSTERED = ("propagation", "prefetch", "static", "dynamic")
@@ -96,6 +106,31 @@ def test_structures_stay_sound_and_exact(algorithm: str, steps: list[Add | Remov
                 ]
             if algorithm != "counting":
                 check_structure(algorithm_of(index))
+
+
+@pytest.mark.parametrize("algorithm", ["static", "dynamic"])
+@settings(max_examples=15, deadline=None)
+@given(steps=oracle.steps)
+def test_moving_slots_keeps_every_kind_of_condition_right(
+    algorithm: str, steps: list[oracle.Add | oracle.Remove | oracle.Match]
+) -> None:
+    """With thresholds at which every write moves slots, against the oracle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static, "_FEW", 2)
+        index = Index(algorithm=algorithm, **(EAGER if algorithm == "dynamic" else {}))
+        model: dict[int, Subscription] = {}
+        for step in steps:
+            if isinstance(step, oracle.Add):
+                oracle.put(index, step.identity, step.subscription)
+                model[step.identity] = step.subscription
+            elif isinstance(step, oracle.Remove):
+                index.remove_many(sorted(set(step.identities)))
+                for identity in step.identities:
+                    model.pop(identity, None)
+            else:
+                for publication in step.publications:
+                    assert sorted(oracle.ask(index, publication)) == oracle.expected(model, publication)
+            check_structure(algorithm_of(index))
 
 
 @given(
@@ -168,7 +203,9 @@ def test_inequalities_are_predicates_too(algorithm: str) -> None:
             "colour": ["red", "red", "red", "red", "red", None, "red", "red"],
         }
     )
-    rows, slots = algorithm_of(index).candidates(FromTable(cases, algorithm_of(index).registry).batch)
+    registry = algorithm_of(index).registry
+    batch = batch_of_table(cases, registry.numbers, registry.known.strings, registry.known.topics)
+    rows, slots = algorithm_of(index).candidates(batch)
     found = set(zip(rows.tolist(), slots.tolist(), strict=True))
     assert found == {(0, 0), *((row, 1) for row in range(7)), *((row, 2) for row in range(8))}
     assert sorted(index.match_table(cases)["subscription_id"].to_pylist()) == [0, 1, 1, 1, 1, 1, 1, 1, 2]
@@ -324,3 +361,9 @@ def test_calibration_measures_something() -> None:
     assert costs.retrieve > 0.0
     assert costs.hashing + costs.hashing_attribute > 0.0
     assert Index(algorithm="static", costs="measured").algorithm == "static"
+
+
+@pytest.mark.parametrize("kernel", [match_plain, match_ahead, match_counted, *PLAIN, *AHEAD])
+def test_kernels_close_over_plain_numbers_only(kernel: Any) -> None:
+    """Numba hashes what a kernel closes over: with another kernel in there it would be compiled anew in each process."""
+    assert all(isinstance(cell.cell_contents, bool | int) for cell in kernel.py_func.__closure__)
