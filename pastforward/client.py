@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from matching.values import Value
 from pastforward import broker, topics
 from pastforward.errors import UserError
+from pastforward.registry import open_registry
 from pastforward.settings import Settings, load
 from schemas import Best, Notification, Publication, Registry, SchemaError, Subscription, decode_notification, encode
 from schemas.records import Scope, Semantics, TimeBasis, Where
@@ -81,9 +82,7 @@ class Client:
         self._settings = settings or load()
         self._bootstrap = bootstrap_servers or self._settings.bootstrap_servers or _embedded(self._settings)
         self._topics = topics.Topics(self._settings.topic_prefix)
-        if registry is None and self._settings.schema_registry_url:
-            registry = connect_registry(self._settings)
-        self._registry = registry
+        self._registry = registry or open_registry(self._settings)
         self._producer: Any = topics.make_client(
             Producer,
             topics.client_config(
@@ -309,10 +308,6 @@ def _embedded(settings: Settings) -> str:
             f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
         )
     return found.bootstrap
-
-
-def connect_registry(settings: Settings) -> Registry:
-    raise UserError("SCHEMA_REGISTRY_URL is not built yet")
 
 
 __all__ = ["Best", "Client", "DeliveryError", "Handle", "SchemaError"]

@@ -13,12 +13,15 @@ from pastforward.settings import SECOND, Settings
 from pastforward.topics import Topics
 from schemas import Registry
 from schemas.codec import Format
+from state import Budget, open_store
 from streams.connection import Connection
 from streams.delivery import Sender, make_sender
+from streams.engine import Engine
 from streams.matcher import Matcher, Sinks
 from streams.metrics import Metrics
 from streams.ownership import Ownership
-from streams.recovery import recover_partition, recover_routes
+from streams.recovery import recover_engine, recover_routes
+from streams.reference import EARLIER
 from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routing import make_scheme
 from streams.stage import Stage
@@ -42,6 +45,7 @@ class WorkerApp:
         self._registry = registry
         self._partitions = partitions
         self._scheme = make_scheme(settings.routing, partitions, settings.routing_depth)
+        self._budget = Budget(settings.memory_budget)
         self.metrics = Metrics()
         self.app = self._make_app()
         self.ownership = Ownership(self.app, self._sender, self._stage, self.metrics)
@@ -138,6 +142,21 @@ class WorkerApp:
         if partition.topic == topics.subscriptions:
             routes = await recover_routes(self._connection, topics, number)
             return SubscriptionRouter(partition, "subscriptions", *common, routes=routes)
-        state = await recover_partition(self._connection, topics, number, self._settings.hot_window, committed)
+        engine = self._engine(number)
+        try:
+            await recover_engine(self._connection, topics, engine, committed)
+        except BaseException:
+            engine.close()
+            raise
         notifications = cast(Format, self._settings.notification_format)
-        return Matcher(state, Sinks(topics, self._partitions, notifications, self._registry), self.metrics)
+        return Matcher(engine, Sinks(topics, self._partitions, notifications, self._registry), self.metrics)
+
+    def _engine(self, number: int) -> Engine:
+        settings = self._settings
+        directory = settings.data_dir / "worker" / "state" / f"{settings.topic_prefix}{number}"
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        hot = settings.hot_window
+        store = open_store(
+            directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
+        )
+        return Engine(number, hot, store, in_memory=settings.index == "memory")

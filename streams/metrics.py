@@ -24,7 +24,7 @@ class Metrics:
         self.compute = Histogram("compute_seconds", "Computing a chunk", ["topic"], buckets=SECONDS, **made)
         self.send = Histogram("send_seconds", "Sending and committing a chunk", ["topic"], buckets=SECONDS, **made)
         self.subscriptions = Gauge("live_subscriptions", "Subscriptions held", ["partition"], **made)
-        self.publications = Gauge("held_publications", "Publications held", ["partition"], **made)
+        self.items = Gauge("state_items", "Items in the store", ["partition"], **made)
         self.log_time = Gauge("log_time_seconds", "Log time of a rendezvous partition", ["partition"], **made)
 
     def chunk(self, topic: str, records: int, computed: float, sent: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -11,11 +12,12 @@ from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.topics import Topics
-from schemas import CanonicalPublication, CanonicalSubscription
 from streams.connection import Connection
-from streams.matcher import PROGRESS, decode_progress, read_envelope
+from streams.engine import Engine
+from streams.gone import FOREVER, Gone
+from streams.matcher import PROGRESS
+from streams.progress import Progress, decode_progress
 from streams.readback import bounds, offset_at, stretch
-from streams.reference import FOREVER, Live, Partition, query_of
 from streams.routes import Routes
 
 log = logging.getLogger("pastforward.recovery")
@@ -59,61 +61,79 @@ async def recover_routes(connection: Connection, topics: Topics, number: int) ->
     return routes
 
 
-async def recover_partition(
-    connection: Connection, topics: Topics, number: int, hot_window: int, committed: int
-) -> Partition:
-    """Subscriptions and progress from the changelog, publications from the last two hot windows of the log."""
-    partition = Partition(number, hot_window)
-    reached = await _read_changelog(connection, partition, TopicPartition(topics.live, number))
-    rendezvous = TopicPartition(topics.rendezvous, number)
+async def recover_engine(connection: Connection, topics: Topics, engine: Engine, committed: int) -> None:
+    """Brings an engine to the committed offset: from its own store if that is not too old, else from Kafka alone."""
+    rendezvous = TopicPartition(topics.rendezvous, engine.number)
     first, _ = await bounds(connection, rendezvous)
-    if reached is None and committed > first:
+    if engine.offset is None:
+        await _rebuild(connection, topics, engine, committed, rendezvous, first)
+        return
+    if engine.offset > committed:
         raise UserError(
-            f"partition {number} has been matched up to offset {committed}, but {topics.live} is empty: its subscriptions "
-            f"are lost. Restore that topic, or use another TOPIC_PREFIX and subscribe again"
+            f"the state of partition {engine.number} is at offset {engine.offset}, but the group has committed {committed}: "
+            f"the topics are not those that it was made from. Move it away, and it is rebuilt from Kafka"
         )
-    start = await offset_at(connection, rendezvous, partition.progress.log_time - 2 * hot_window)
+    if engine.offset < first:
+        raise UserError(
+            f"the state of partition {engine.number} is at offset {engine.offset}, but its log begins at {first}. "
+            f"Move it away, and it is rebuilt from Kafka"
+        )
+    await asyncio.to_thread(engine.load)
+    async for records in _metered(connection, rendezvous, engine.offset, committed):
+        values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
+        await asyncio.to_thread(engine.process, values, stamps)
+        engine.commit(records[-1].offset + 1)
+    engine.commit(committed)
+
+
+async def _rebuild(
+    connection: Connection,
+    topics: Topics,
+    engine: Engine,
+    committed: int,
+    rendezvous: TopicPartition,
+    first: int,
+) -> None:
+    """Publications from the last two hot windows of the log: what is held from the last one carries what was the previous
+    publication then. After them the live subscriptions, from the changelog."""
+    progress, live = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
+    if progress is None:
+        if committed > first:
+            raise UserError(
+                f"partition {engine.number} has been matched up to offset {committed}, but {topics.live} is empty: its "
+                f"subscriptions are lost. Restore that topic, or use another TOPIC_PREFIX and subscribe again"
+            )
+        return
+    reached, known = progress
+    start = await offset_at(connection, rendezvous, known.log_time - 2 * engine.hot_window)
     start = first if start is None else max(first, start)
-    end = max(committed, reached or 0)
-    await _read_publications(connection, partition, rendezvous, start, end, cut_off=start == first > 0)
-    return partition
+    cut_off = start == first > 0
+    async for records in _metered(connection, rendezvous, start, max(committed, reached)):
+        if cut_off:
+            # What arrived before the first record that is left may be missing, and nothing is known of it.
+            known.complete_from = records[0].timestamp * 1000
+            known.gone = Gone(FOREVER, FOREVER)
+            cut_off = False
+        values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
+        await asyncio.to_thread(engine.remember, values, stamps)
+        engine.commit(records[-1].offset + 1)
+    await asyncio.to_thread(engine.adopt, live, known)
+    engine.commit(max(committed, reached))
 
 
-async def _read_changelog(connection: Connection, partition: Partition, changelog: TopicPartition) -> int | None:
-    """Returns the offset that the changelog has reached; None: it holds no progress."""
-    reached = None
+async def _read_changelog(
+    connection: Connection, changelog: TopicPartition
+) -> tuple[tuple[int, Progress] | None, list[bytes]]:
+    """The offset that the changelog has reached, with the progress there, and the records of the live subscriptions."""
+    progress: tuple[int, Progress] | None = None
+    live: dict[bytes, bytes] = {}
     async for records in _metered(connection, changelog, *await bounds(connection, changelog)):
         for record in records:
             if record.key == PROGRESS:
-                partition.progress, reached = decode_progress(record.value)
+                known, reached = decode_progress(record.value)
+                progress = (reached, known)
             elif record.value is None:
-                partition.subscriptions.pop(record.key.decode(), None)
+                live.pop(record.key, None)
             else:
-                live = _live(record)
-                partition.subscriptions[live.record.subscription_id] = live
-    return reached
-
-
-async def _read_publications(
-    connection: Connection, partition: Partition, log_of: TopicPartition, start: int, end: int, *, cut_off: bool
-) -> None:
-    past = Partition(partition.number, partition.hot_window)
-    async for records in _metered(connection, log_of, start, end):
-        if cut_off:
-            # What arrived before the first record that is left may be missing, and nothing is known of it.
-            partition.progress.complete_from = records[0].timestamp * 1000
-            partition.progress.gone_published = partition.progress.gone_expires = FOREVER
-            cut_off = False
-        for record in records:
-            envelope = read_envelope(record)
-            if not isinstance(envelope.record, CanonicalPublication):
-                envelope.record = None  # only its time counts
-            past.apply(envelope)
-    partition.publications, partition.arrivals = past.publications, past.arrivals
-
-
-def _live(record: Any) -> Live:
-    envelope = read_envelope(record)
-    if not isinstance(envelope.record, CanonicalSubscription):
-        raise UserError(f"{record.topic} {record.partition} offset {record.offset} holds no subscription: foreign data")
-    return Live(envelope.record, envelope.partitions, query_of(envelope.record))
+                live[record.key] = record.value
+    return progress, list(live.values())

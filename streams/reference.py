@@ -6,7 +6,6 @@ gives the same findings, whoever reads it. Whatever is faster is tested against 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,15 +18,14 @@ from schemas import (
     CanonicalSubscription,
     Notification,
     Rendezvous,
-    Version,
     Withdrawal,
 )
 from schemas.records import Phase
+from streams.gone import FOREVER
 from streams.identity import notification_id
+from streams.progress import Progress
 from streams.routing import reports
 
-FOREVER: Final = 1 << 62  # later than any time that a record may carry
-NEVER: Final = -(1 << 62)
 EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most
 
 
@@ -68,22 +66,6 @@ class Found:
     kept: list[Live] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     dropped: str | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a partition has come: everything about it that is neither a subscription nor a publication.
-
-    `gone_published` and `gone_expires` are the latest `published_at` and `expires_at` of publications that came here and are not
-    held any more: only a subscription that reaches below them has anything to ask of the history. `complete_from` is the point from
-    which the state is complete, if a log that was too short made it begin later.
-    """
-
-    log_time: int = NEVER
-    seen: dict[tuple[str, int], int] = field(default_factory=dict)
-    complete_from: int = NEVER
-    gone_published: int = NEVER
-    gone_expires: int = NEVER
 
 
 class Partition:
@@ -131,9 +113,9 @@ class Partition:
         for held in self.publications:
             if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
                 self._notify(live, held, "past", found)
-        if self._reaches_history(record):
+        if self.progress.gone.asked_by(record.starts_at, record.time == "valid", now):
             found.requests.append(
-                BackfillRequest(record, self.number, horizon, now, envelope.routing_version, self._cut())
+                BackfillRequest(record, self.number, horizon, now, envelope.routing_version, self.progress.cut())
             )
         if not self._over(record):
             self.subscriptions[record.subscription_id] = live
@@ -162,10 +144,9 @@ class Partition:
             for live in self.subscriptions.values():
                 if self._matches(live, held):
                     self._notify(live, held, "live", found)
+        self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
-        else:
-            self._gone(held)
 
     # ---------------------------------------------------------------- pairs
 
@@ -233,32 +214,12 @@ class Partition:
     def _expire(self, found: Found) -> None:
         oldest = self.progress.log_time - self.hot_window
         now = self.progress.log_time
-        kept = []
-        for held in self.publications:
-            if held.held_at >= oldest and held.expires_at > now:
-                kept.append(held)
-            elif held.expires_at > now:
-                self._gone(held)
-        self.publications = kept
+        self.publications = [h for h in self.publications if h.held_at >= oldest and h.expires_at > now]
+        self.progress.gone.fold(self.horizon)
         self.arrivals = {name: at for name, at in self.arrivals.items() if at >= oldest}
         for name in [name for name, live in self.subscriptions.items() if self._over(live.record)]:
             del self.subscriptions[name]
             found.removed.append(name)
-
-    def _gone(self, held: Held) -> None:
-        progress = self.progress
-        progress.gone_published = max(progress.gone_published, held.record.published_at)
-        progress.gone_expires = max(progress.gone_expires, held.expires_at)
-
-    def _reaches_history(self, record: CanonicalSubscription) -> bool:
-        if self.progress.gone_expires <= self.progress.log_time:
-            return False
-        if record.time == "published":
-            return record.starts_at <= self.progress.gone_published
-        return record.starts_at < self.progress.gone_expires
-
-    def _cut(self) -> dict[int, int]:
-        return {p: offset for (topic, p), offset in self.progress.seen.items() if topic == "publications"}
 
 
 def query_of(record: CanonicalSubscription) -> oracle.Subscription:
@@ -278,11 +239,3 @@ def overlap(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:
         return False
     ends = min(e for e in (a.ends_at, b.ends_at, FOREVER) if e is not None)
     return max(a.starts_at, b.starts_at) < ends
-
-
-def run(partition: Partition, log: Iterable[Rendezvous]) -> list[Notification]:
-    """All notifications of a log, in order."""
-    return [notification for envelope in log for notification in partition.apply(envelope).notifications]
-
-
-__all__ = ["Found", "Held", "Live", "Partition", "Progress", "Version", "run"]

@@ -11,35 +11,40 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from aiokafka import TopicPartition
 
 from matching import Condition, ConditionError
-from matching.normal_form import ALWAYS, NormalForm
+from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.topics import Topics
 from schemas import (
-    CanonicalPublication,
     CanonicalSubscription,
     Predicate,
+    PublicationColumns,
     Registry,
     Rendezvous,
     SchemaError,
     Subscription,
     Version,
     Withdrawal,
-    canonical_publication,
     canonical_subscription,
     dead_letter,
-    decode_publication,
+    decode_publications,
     decode_subscription,
     encode,
+    encode_rendezvous_publications,
 )
+from schemas.columns import NO_BEST
 from schemas.records import Origin, Where
+from streams.attributes import take
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
 from streams.routes import Route, Routes
-from streams.routing import Publication as RoutedPublication
 from streams.routing import Scheme
 from streams.routing import Subscription as RoutedSubscription
+from streams.routing.columns import Publications
+from streams.routing.columns import Texts as ColumnTexts
 
 log = logging.getLogger("pastforward.router")
 
@@ -65,6 +70,10 @@ def normal_form(where: Where) -> NormalForm:
 def _operands(predicate: Predicate) -> tuple[object, ...]:
     value = predicate.values if predicate.operator in ("in", "not in") else predicate.value
     return (predicate.attribute, predicate.operator, value, predicate.high)
+
+
+def speaks_of_previous(form: NormalForm) -> bool:
+    return any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct)
 
 
 class Router:
@@ -110,7 +119,7 @@ class Router:
     def _forward(
         self,
         record: Any,
-        content: CanonicalSubscription | CanonicalPublication | Withdrawal,
+        content: CanonicalSubscription | Withdrawal,
         name: str,
         partitions: tuple[int, ...],
         outgoing: Outgoing,
@@ -128,20 +137,83 @@ class Router:
             self._topics.dead_letters, (record.partition,), record.key, encode(letter, registry=self._registry)
         )
         self._metrics.dead_letters.labels(error.kind).inc()
-        log.warning("dead letter: %s %d offset %d: %s", record.topic, record.partition, record.offset, error.reason)
+        log.debug("dead letter: %s %d offset %d: %s", record.topic, record.partition, record.offset, error.reason)
 
 
 class PublicationRouter(Router):
-    def _take(self, record: Any, outgoing: Outgoing) -> None:
-        publication = decode_publication(record.key, record.value, self._registry)
-        where = None if publication.where is None else normal_form(publication.where)
-        canonical = canonical_publication(publication, record.partition, record.offset, record.timestamp * 1000, where)
-        if canonical.best is not None:
-            raise SchemaError("bad_value", "best offers are not taken by this version: leave out best")
-        partitions = self._scheme.publication(
-            RoutedPublication(canonical.publication_id, canonical.topic, canonical.attributes, where)
+    """By columns: a chunk is decoded, routed and encoded as a whole."""
+
+    def process(self, records: Sequence[Any]) -> Outgoing:
+        outgoing = Outgoing()
+        offset = np.array([record.offset for record in records], np.int64)
+        arrived_at = np.array([record.timestamp for record in records], np.int64) * 1000
+        columns = decode_publications(
+            [record.key for record in records],
+            [record.value for record in records],
+            self._partition.partition,
+            offset,
+            arrived_at,
+            self._registry,
         )
-        self._forward(record, canonical, canonical.publication_id, partitions, outgoing)
+        where, refused = self._conditions(columns)
+        refused.update(columns.errors)
+        for row, error in sorted(refused.items()):
+            self._refuse(records[row], error, outgoing)
+        rows = np.array([row for row in np.flatnonzero(columns.ok).tolist() if row not in refused], np.int64)
+        if len(rows):
+            self._send(columns, rows, where, records, outgoing)
+        return outgoing
+
+    def _conditions(self, columns: PublicationColumns) -> tuple[dict[int, NormalForm], dict[int, SchemaError]]:
+        """Normal forms of the rows that publish a condition, and what is wrong with rows beyond their bytes."""
+        forms: dict[int, NormalForm] = {}
+        refused: dict[int, SchemaError] = {}
+        for row, where in enumerate(columns.where):
+            if where is None:
+                continue
+            try:
+                forms[row] = normal_form(where)
+                if speaks_of_previous(forms[row]):
+                    raise SchemaError("bad_condition", "a publication cannot speak of previous.<attribute>")
+            except SchemaError as error:
+                refused[row] = error
+        for row in np.flatnonzero(columns.ok & (columns.best != NO_BEST)).tolist():
+            refused[row] = SchemaError("bad_value", "best offers are not taken by this version: leave out best")
+        reserved = [number for number, name in enumerate(columns.attributes.names) if name.startswith(PREVIOUS)]
+        if reserved:
+            entries = np.flatnonzero(np.isin(columns.attributes.name, reserved))
+            for row in (np.searchsorted(columns.attributes.start, entries, side="right") - 1).tolist():
+                refused[row] = SchemaError("bad_value", "names that begin with previous. are reserved: choose another")
+        return forms, refused
+
+    def _send(
+        self,
+        columns: PublicationColumns,
+        rows: npt.NDArray[np.int64],
+        where: dict[int, NormalForm],
+        records: Sequence[Any],
+        outgoing: Outgoing,
+    ) -> None:
+        order = rows.tolist()
+        ids, topics = columns.publication_id.take(rows), columns.topic.take(rows)
+        placement = self._scheme.route_publications(
+            Publications(
+                ColumnTexts(ids.heap, ids.at, ids.length),
+                ColumnTexts(topics.heap, topics.at, topics.length),
+                take(columns.attributes, rows),
+                {i: where[row] for i, row in enumerate(order) if row in where},
+            )
+        )
+        values, errors = encode_rendezvous_publications(
+            columns, rows, ROUTING_VERSION, placement.start, placement.partition, where
+        )
+        too_large = dict(errors)
+        starts, partitions = placement.start.tolist(), placement.partition.tolist()
+        for i, (name, value) in enumerate(zip(ids, values, strict=True)):
+            if i in too_large:
+                self._refuse(records[order[i]], too_large[i], outgoing)
+            else:
+                outgoing.send(self._topics.rendezvous, partitions[starts[i] : starts[i + 1]], name, value)
 
 
 class SubscriptionRouter(Router):
@@ -195,6 +267,5 @@ class SubscriptionRouter(Router):
     def _check(self, subscription: CanonicalSubscription) -> None:
         if subscription.self_join and not self._scheme.keeps_topics_together:
             raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
-        previous = any(name.startswith("previous.") for disjunct in subscription.where for name, _ in disjunct)
-        if previous and not subscription.self_join:
+        if speaks_of_previous(subscription.where) and not subscription.self_join:
             raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")

@@ -10,6 +10,7 @@ from typing import Any
 import faust
 
 from pastforward.errors import UserError
+from pastforward.registry import open_registry
 from pastforward.settings import Settings
 from streams.app import WorkerApp
 
@@ -19,7 +20,7 @@ log = logging.getLogger("pastforward.worker")
 def run_worker(settings: Settings, bootstrap: str, partitions: int) -> None:
     """Does not return: the process ends with 0 after a signal, with 1 after a failure."""
     lock = _lock(settings)
-    made = WorkerApp(settings, bootstrap, partitions)
+    made = WorkerApp(settings, bootstrap, partitions, open_registry(settings))
     # `faust worker` would turn the web server on at 0.0.0.0, whatever the settings say; this does not.
     worker = faust.Worker(made.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)
     log.info("worker of %s at %s, %d partitions", settings.application, bootstrap, partitions)

@@ -1,0 +1,27 @@
+"""The schema registry of the settings, if one is named."""
+
+from __future__ import annotations
+
+from pastforward.settings import Settings
+from pastforward.topics import Topics
+from schemas import Registry
+
+
+def open_registry(settings: Settings) -> Registry | None:
+    """None: records are written in Avro's single-object encoding."""
+    if not settings.schema_registry_url:
+        return None
+    from schemas.registry import SchemaRegistry  # its HTTP client takes a while to import
+
+    topics = Topics(settings.topic_prefix)
+    return SchemaRegistry(
+        settings.schema_registry_url,
+        {
+            "subscription": topics.subscriptions,
+            "publication": topics.publications,
+            "notification": topics.notifications,
+            "dead_letter": topics.dead_letters,
+            "backfill_request": topics.backfill_requests,
+            "best_offer": topics.best_offers,
+        },
+    )

@@ -1,0 +1,44 @@
+"""What a partition once had and does not hold any more: whether a subscription has anything to ask of the history.
+
+Publications are counted by the second they are held at, and folded into one pair of times once that second lies before the horizon. So
+a subscription may be sent to the history for nothing, at the border of a second, but never is it kept from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+NEVER: Final = -(1 << 62)
+FOREVER: Final = 1 << 62  # later than any time that a record may carry
+SECOND: Final = 1_000_000
+
+
+class Gone:
+    """`published` and `expires`: the latest `published_at` and `expires_at` among what is folded."""
+
+    def __init__(self, published: int = NEVER, expires: int = NEVER) -> None:
+        self.published = published
+        self.expires = expires
+        self._seconds: dict[int, tuple[int, int]] = {}
+
+    def add(self, held_at: Iterable[int], published_at: Iterable[int], expires_at: Iterable[int]) -> None:
+        seconds = self._seconds
+        for held, published, expires in zip(held_at, published_at, expires_at, strict=True):
+            second = held // SECOND
+            known = seconds.get(second, (NEVER, NEVER))
+            seconds[second] = (max(known[0], published), max(known[1], min(expires, FOREVER)))
+
+    def fold(self, horizon: int) -> None:
+        """Everything held before the horizon is gone. Horizons never go back."""
+        last = -(-horizon // SECOND)
+        for second in [second for second in self._seconds if second < last]:
+            published, expires = self._seconds.pop(second)
+            self.published = max(self.published, published)
+            self.expires = max(self.expires, expires)
+
+    def asked_by(self, starts_at: int, valid: bool, now: int) -> bool:
+        """May something that is gone, and has not expired, lie in a window that begins then?"""
+        if self.expires <= now:
+            return False
+        return starts_at < self.expires if valid else starts_at <= self.published

@@ -1,0 +1,111 @@
+"""Random rendezvous logs, small enough that everything meets everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from matching import Condition
+from schemas import CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
+
+SECOND = 1_000_000
+HOT = 20 * SECOND
+START = 1_000 * SECOND
+CONDITIONS = [
+    "x = 1",
+    "x >= 2 OR y < 2",
+    "x BETWEEN 1 AND 3 AND y != 2",
+    "text LIKE 'a%'",
+    "x IS NULL",
+    "text = 'ab' AND x IN (1, 2)",
+]
+WITH_PREVIOUS = ["previous.x < 2", "x = 1 AND previous.x IS NULL"]
+PUBLISHED = [None, None, None, "x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
+TOPICS = ["", "1", "1.2", "1.2.3", "1.10", "2", "1.9"]
+PARTITIONS = [(0,), (0,), (0, 1), (0, 1, 2), (0, 2)]
+
+
+def form(text: str) -> Any:
+    return Condition.parse(text).disjuncts
+
+
+@dataclass
+class Clock:
+    now: int = START
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def next(self, origin: str, partition: int) -> int:
+        at = self.offsets.get((origin, partition), -1) + 1
+        self.offsets[origin, partition] = at
+        return at
+
+
+@st.composite
+def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
+    clock = Clock()
+    log: list[Rendezvous] = []
+    for _ in range(draw(st.integers(1, longest))):
+        clock.now += draw(st.sampled_from([0, 0, 1, SECOND, 3 * SECOND, 3 * SECOND, 15 * SECOND]))
+        kind = draw(
+            st.sampled_from(["subscribe", "subscribe", "publish", "publish", "publish", "withdraw", "tick", "repeat"])
+        )
+        if kind == "repeat":
+            if log:
+                log.append(draw(st.sampled_from(log)))
+            continue
+        if kind == "tick":
+            log.append(Rendezvous("none", 0, 0, clock.now, 1, (0,)))
+            continue
+        # arrivals of different input partitions reach the log out of order
+        arrived = clock.now - draw(st.sampled_from([0, 0, 0, 2 * SECOND]))
+        partition = draw(st.integers(0, 1))
+        partitions = draw(st.sampled_from(PARTITIONS))
+        origin = "publications" if kind == "publish" else "subscriptions"
+        offset = clock.next(origin, partition)
+        topic = draw(st.sampled_from(TOPICS))
+        record: Any
+        if kind == "publish":
+            published = arrived + draw(st.sampled_from([0, 0, 0, 1, -1])) * draw(st.integers(0, 30)) * SECOND
+            expires = draw(st.none() | st.integers(1, 25).map(lambda s: s * SECOND))
+            attributes = {}
+            if draw(st.booleans()):
+                attributes["x"] = draw(st.integers(0, 3))
+            if draw(st.booleans()):
+                attributes["y"] = draw(st.sampled_from([0, 1, 2, 2.5]))
+            if draw(st.booleans()):
+                attributes["text"] = draw(st.sampled_from(["ab", "b", ""]))
+            where = draw(st.sampled_from(PUBLISHED))
+            record = CanonicalPublication(
+                draw(st.sampled_from(["p1", "p2", "p3"])) if draw(st.integers(0, 5)) == 0 else f"q{len(log)}",
+                draw(st.sampled_from([None, None, "publisher"])),
+                topic,
+                published,
+                None if expires is None else published + expires,
+                None,
+                draw(st.booleans()),
+                attributes,
+                None if where is None else form(where),
+            )
+        elif kind == "subscribe":
+            self_join = draw(st.booleans())
+            texts = CONDITIONS + (WITH_PREVIOUS if self_join else [])
+            starts = (arrived // SECOND + draw(st.integers(-30, 30))) * SECOND
+            record = CanonicalSubscription(
+                draw(st.sampled_from(["s1", "s2", "s3", "s4"])),
+                draw(st.sampled_from(["anna", "ben"])),
+                Version(arrived, partition, offset),
+                topic,
+                draw(st.sampled_from(["overlap", "subtree"])),
+                starts,
+                draw(st.none() | st.integers(starts // SECOND, starts // SECOND + 40).map(lambda s: s * SECOND)),
+                draw(st.sampled_from(["published", "valid"])),
+                form(draw(st.sampled_from(texts))) if draw(st.booleans()) else ((),),
+                draw(st.sampled_from(["classical", "classical", "symmetric", "intersect"])),
+                self_join,
+            )
+        else:
+            record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3"])), Version(arrived, partition, offset))
+        log.append(Rendezvous(origin, partition, offset, arrived, 1, partitions, record))
+    return log
