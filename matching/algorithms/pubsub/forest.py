@@ -105,7 +105,7 @@ MEMBERS_END: Final = 10
 GROUPS_END: Final = 11
 CELLS: Final = 12  # of the table, used or released
 STRUCTURES_HELD: Final = 13
-PENDING: Final = 14  # the slot that waits for room
+PENDING: Final = 14  # the slot that waits
 DIRTY_COUNT: Final = 15
 STALE_COUNT: Final = 16
 BUCKET_SIZE: Final = 17
@@ -117,7 +117,8 @@ OPENED: Final = 21
 MOVED: Final = 22
 SWAPPED: Final = 23
 GROWN: Final = 24
-_STATES: Final = 25
+RESUME: Final = 25  # the bucket from which the slot that waits goes on
+_STATES: Final = 26
 
 # A bucket is put in order when more than this many members have come since: about what one group costs to find.
 UNORDERED: Final = 64

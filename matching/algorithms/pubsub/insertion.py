@@ -1,8 +1,8 @@
 """Insertion, in the paper's order of attempts: room in the bucket; split it by D; go on with the new subscription's next attribute, in a
 structure of the next level that takes every member which has it; let a member that has a next attribute go on instead; grow.
 
-`place_many` does what is frequent, and asks for what is rare: that keeps kernels small. Every step leaves the forest whole, and a
-subscription that waits starts again at the header.
+`place_many` does what is frequent, and asks for what is rare: that keeps kernels small. Every step leaves the forest whole; a
+subscription that waits then goes on from the bucket it had come to.
 
 The next attribute is the rarest that no structure on the way belongs to. That is the paper's next one in order, but for subscriptions
 that a new structure took past an earlier attribute: they can still use it.
@@ -35,6 +35,7 @@ from matching.algorithms.pubsub.forest import (
     OPENED,
     OWNER,
     PENDING,
+    RESUME,
     ROOT,
     SPLITS,
     STALE,
@@ -99,10 +100,11 @@ def place_many(
     state = forest.state
     for i in range(first, len(slots)):
         slot = np.int64(slots[i])
+        bucket = np.int64(HEADER)
         if state[PENDING] != NONE:
             slot = state[PENDING]
+            bucket = state[RESUME]
             state[PENDING] = NONE
-        bucket = np.int64(HEADER)
         while True:
             attribute = next_attribute(forest, records, source.rank, slot, bucket)
             structure = np.int64(NONE)
@@ -136,6 +138,7 @@ def place_many(
                     forest.places[below, EXHAUSTED] = 0
             if request != DONE:
                 state[PENDING] = slot
+                state[RESUME] = bucket
                 return i, request, below, attribute
             if structure != NONE:
                 admit(forest, records, strings, structure, below, slot)
@@ -176,6 +179,7 @@ def swap(forest: Forest, records: RecordView, strings: StringView, source: Sourc
         return
     slot = state[PENDING]
     state[PENDING] = forest.slot[at]
+    state[RESUME] = bucket
     bury(forest, bucket, at)
     append(forest, bucket, slot, needed(records, slot))
     admit(forest, records, strings, np.int64(forest.places[bucket, OWNER]), bucket, slot)
