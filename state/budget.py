@@ -38,6 +38,9 @@ class Budget:
     def register(self, index: _HasSize) -> None:
         self._indexes.add(index)
 
+    def unregister(self, index: _HasSize) -> None:
+        self._indexes.discard(index)
+
     @property
     def used_by_indexes(self) -> int:
         return sum(index.size for index in self._indexes)

@@ -236,6 +236,10 @@ class Disk:
         taken = {family.slot for family in self.families + self._retired}
         return next(slot for slot in range(1 << 15) if slot not in taken)
 
+    def release_slots(self) -> None:
+        """No item is left that could carry the number of a dropped family."""
+        self._retired.clear()
+
     def take_passed(self, log_time: int) -> list[Family]:
         """The families whose rows nobody can need after log time; they are in the state no more."""
         passed = [family for family in self.families if family.passed(log_time)]

@@ -120,10 +120,12 @@ class Index:
         ]
         if growing or item_map is not self.memory.item_map or node_map is not self.memory.node_map:
             del self.memory
-            for block, need in growing:
-                # Room that is not touched costs nothing, so double it.
-                block.grow(max(need, 2 * block.length))
-            self.memory = self._map(item_map, node_map, scalars)
+            try:
+                for block, need in growing:
+                    # Room that is not touched costs nothing, so double it.
+                    block.grow(max(need, 2 * block.length))
+            finally:
+                self.memory = self._map(item_map, node_map, scalars)
 
     def _larger_maps(self, items: int, nodes: int) -> tuple[Array, Array]:
         """The two tables, half full at most, so that runs stay short."""

@@ -9,7 +9,12 @@ import numpy as np
 from state.kernels import records
 from state.kernels.records import Array
 
-_RETURNING: tuple[int, ...] = (records.LOG_TIME, records.SEQUENCE, records.DUPLICATES)
+_RETURNING: tuple[int, ...] = (
+    records.LOG_TIME,
+    records.SEQUENCE,
+    records.DUPLICATES,
+    records.INTEGER_IDS,
+)
 
 
 @dataclass(slots=True)

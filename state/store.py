@@ -15,6 +15,7 @@ from state import found, operations, rocks
 from state.budget import Budget
 from state.disk import Disk
 from state.errors import OperationError, StoreError
+from state.families import Family
 from state.kernels import change, chunk, disk_rows, heap, records
 from state.kernels.records import Array, Found, Rows
 from state.keys import PUBLICATION, SUBSCRIPTION, encode_id
@@ -152,6 +153,7 @@ class Store:
         """Gives up what is staged, and the directory. Closing again does nothing."""
         if not self._closed:
             self._closed = True
+            self._budget.unregister(self._index)
             self._disk.close()
 
     def __enter__(self) -> Store:
@@ -274,14 +276,21 @@ class Store:
         _take_rows(self._index, pager.rows())
 
     def amend(self, identities: Sequence[bytes], payloads: Sequence[bytes]) -> None:
-        """Other payloads for publications that are staged and not committed: what was found for them may belong to them."""
+        """Other payloads for staged publications, by UTF-8 id: what they found may have to be kept with them.
+
+        Ids that are not staged are passed over.
+        """
         self._begin()
         index = self._index
+        if index.scalars[records.INTEGER_IDS] == 1:
+            raise OperationError(
+                f"{self.path} holds int64 ids; only payloads of publications with string ids can be amended"
+            )
         if not len(identities):
             return
         ids = operations.text_column(pa.array(identities, pa.binary()), len(identities))
         given = operations.text_column(pa.array(payloads, pa.binary()), len(payloads))
-        # an id and a header come on top; blocks are at most an eighth larger than what they hold
+        # A block is at most an eighth larger than what it holds; and a header, rounded up.
         size = int((ids.high - ids.low).sum() + (given.high - given.low).sum())
         index.reserve(0, 0, size * 9 // (8 * heap.UNIT) + 3 * len(identities))
         change.amend(
@@ -321,6 +330,7 @@ class Store:
         disk, index = self._disk, self._index
         previous = self._offset
         self._offset = int(offset)
+        passed: list[Family] = []
         try:
             batch = rocks.batch()
             written = self._write_rows(batch)
@@ -330,6 +340,7 @@ class Store:
             disk.write(batch, self._state())
         except Exception as error:
             self._offset = previous
+            disk.families += passed
             if rocks.is_failure(error):
                 raise StoreError(
                     f"{self.path}: offset {offset} was not committed ({error}); nothing was written"
@@ -344,6 +355,7 @@ class Store:
                 self._spill()
         else:
             index.clear()
+            disk.release_slots()
             self._commits += 1
             if self._commits % _RELOAD_EVERY == 0 and disk.estimated_rows() // 2 * _USUAL_ITEM < self._budget.left:
                 self._load()
@@ -394,10 +406,11 @@ class Store:
             return None
         text = np.frombuffer(bytearray(encode_id(identity)), np.uint8)
         item = disk_rows.item_of(index.memory, _KINDS[kind], identity if isinstance(identity, int) else 0, text)
-        if item == records.NONE:
-            return None
-        batch = found.batch(index.memory, np.array([item], np.int64), found.COLUMNS)
-        row: dict[str, Any] = batch.to_pylist()[0]
+        row: dict[str, Any] | None = None
+        if item != records.NONE:
+            row = found.batch(index.memory, np.array([item], np.int64), found.COLUMNS).to_pylist()[0]
+        if not self._in_memory and self._stage is None:
+            index.clear()
         return row
 
     def scan(self, kind: str, columns: Sequence[str] = _SCAN_COLUMNS) -> Iterator[Any]:
@@ -453,6 +466,7 @@ class Store:
         self._write_ids(self._index)
         self._ids_are(True)
         self._index.clear()
+        self._disk.release_slots()
         self._in_memory = False
 
     def _write_ids(self, index: Index) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state import Budget, Pair, StoreError, open_store
+from state import Budget, OperationError, Pair, StoreError, open_store
 from state import families as families_module
 from tests.state.tables import BUDGETS
 
@@ -225,6 +225,35 @@ def test_how_many_earlier_publications(tmp_path: Path) -> None:
         for row in found.to_pylist():
             told[row["operation"]].append(row["found_id"])
         assert told == {0: [9], 1: [], 2: [20, 9, 8, 7, 6, 21, 5, 4, 3, 2, 1, 0]}
+
+
+def test_a_look_at_a_store_on_disk_leaves_nothing_in_memory(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", budget=BUDGETS["tiny"]()) as store:
+        store.apply(publications(0, 100))
+        store.commit(1)
+        for number in range(100):
+            assert store.get(number, "publication") is not None
+        assert store.stats.items == 0
+
+
+def test_a_rollback_forgets_the_type_of_ids_too(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s") as store:
+        store.publish("text", time=1)
+        store.rollback()
+        store.publish(1, time=1)
+        with pytest.raises(OperationError, match="holds int64 ids"):
+            store.amend([b"text"], [b""])
+        store.commit(1)
+
+
+def test_numbers_of_families_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no sweep ever ends, because nothing stays in memory."""
+    monkeypatch.setattr(families_module, "FEWEST", 1)
+    with open_store(tmp_path / "s", budget=BUDGETS["tiny"](), hot_window=1) as store:
+        for number in range(12):
+            store.publish(number, time=number * 10 * SECOND)
+            store.commit(number)
+        assert max(family.slot for family in store._disk.families) <= 1
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

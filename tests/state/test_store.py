@@ -29,13 +29,8 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("budget", BUDGETS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(data=st.data(), rows=logs(), options=OPTIONS)
-def test_answers_as_the_oracle(
-    layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
-) -> None:
+def drive(layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]) -> None:
+    """A log in chunks, with whatever may happen between two of them."""
     directory = Path(tempfile.mkdtemp(prefix="store-"))
     store: Store | None = None
     try:
@@ -74,3 +69,28 @@ def test_answers_as_the_oracle(
         if store is not None:
             store.close()
         shutil.rmtree(directory)
+
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data(), rows=logs(), options=OPTIONS)
+def test_answers_as_the_oracle(
+    layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
+    drive(layout, budget, data, rows, options)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+@settings(max_examples=1500, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data(), rows=logs(), options=OPTIONS)
+def test_answers_as_the_oracle_at_length(
+    layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
+    drive(layout, budget, data, rows, options)
