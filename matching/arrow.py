@@ -28,6 +28,7 @@ from matching.columns import (
 from matching.keys import mix
 from matching.machine import load_i32, load_i64, load_u8
 from matching.normal_form import PREVIOUS
+from matching.scalars import Int
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -75,7 +76,7 @@ def export(batch: pa.RecordBatch) -> Exported:
 
 
 @njit(cache=True, nogil=True)
-def _hash_text(address: int, seed: np.uint64) -> np.uint64:
+def _hash_text(address: Int, seed: Int) -> Int:
     while True:
         byte = load_u8(address)
         if byte == 0:
@@ -85,7 +86,7 @@ def _hash_text(address: int, seed: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def schema_hash(schema: int) -> int:
+def schema_hash(schema: Int) -> Int:
     """Of all names and formats."""
     h = np.uint64(0xCBF29CE484222325)
     children = load_i64(schema + _S_CHILDREN)
@@ -132,7 +133,7 @@ def _kind(kind: pa.DataType) -> int | None:
 
 
 @njit(cache=True, nogil=True)
-def string_bytes(array: int, kind: U8, attribute: I32, rows: int) -> int:
+def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
     """Of all columns of strings that matter."""
     total = np.int64(0)
     children = load_i64(array + _A_CHILDREN)
@@ -150,7 +151,7 @@ def string_bytes(array: int, kind: U8, attribute: I32, rows: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def fill(batch_address: int, known_address: int, array: int, kind: U8, attribute: I32, counted: U8) -> None:
+def fill(batch_address: Int, known_address: Int, array: Int, kind: U8, attribute: I32, counted: U8) -> None:
     """The batch has room for the entries and the strings."""
     batch = batch_at(batch_address)
     strings = known_at(known_address).strings

@@ -1,5 +1,7 @@
 """From candidates to matches, as one kernel: sorted by row, verified, and what fails dropped."""
 
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 import numpy as np
@@ -8,6 +10,7 @@ from numba import njit
 
 from matching.columns import Batch
 from matching.reference import reference
+from matching.scalars import Int
 from matching.verification import NO, Known, sort_by_row, verify
 
 I32 = npt.NDArray[np.int32]
@@ -18,7 +21,7 @@ batch_at = reference(Batch)
 
 
 @njit(cache=True, nogil=True)
-def answers_of(known_address: int, batch_address: int, rows: I32, slots: I32, attributes: int) -> U8:
+def answers_of(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> U8:
     """NO, YES or UNSURE for each pair, as they stand."""
     answers = np.empty(len(rows), np.uint8)
     where = np.full(attributes + 1, -1, np.int32)
@@ -27,7 +30,7 @@ def answers_of(known_address: int, batch_address: int, rows: I32, slots: I32, at
 
 
 @njit(cache=True, nogil=True)
-def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: int) -> tuple[I32, I32, U8]:
+def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
     """Rows, slots and answers (YES or UNSURE) of the pairs that are not refuted, by row."""
     rows, slots = sort_by_row(rows, slots, len(batch.carried))
     answers = np.empty(len(rows), np.uint8)
@@ -44,6 +47,6 @@ def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: int) 
 
 
 @njit(cache=True, nogil=True)
-def check(known_address: int, batch_address: int, rows: I32, slots: I32, attributes: int) -> tuple[I32, I32, U8]:
+def check(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
     """The same for Python. Overwrites what it is given."""
     return checked(known_at(known_address), batch_at(batch_address), rows, slots, attributes)

@@ -7,7 +7,7 @@ the disjunct admits, and `vague` is 1: what the keys cannot refute is decided by
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from matching.keys import (
 )
 from matching.machine import load_i32, load_i64, load_u8
 from matching.normal_form import PREVIOUS
+from matching.scalars import Int
 from matching.strings import StringView, find_bytes
 from matching.topics import TopicView, check_topic, find_topic
 
@@ -79,7 +80,7 @@ class Batch(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def put_value(
-    out: Batch, at: int, attribute: int, tag: int, bits: int, offset: int, length: int, heap: U8, strings: StringView
+    out: Batch, at: Int, attribute: Int, tag: Int, bits: Int, offset: Int, length: Int, heap: U8, strings: StringView
 ) -> None:
     """Writes one entry, canonical."""
     key = first_key(OTHER_KEY)
@@ -139,7 +140,7 @@ def _fill_from_attributes(
 
 
 @njit(cache=True, nogil=True)
-def resolve_topics(view: TopicView, heap: U8, offset: I64, length: I32, topic: I32, exact: U8) -> int:
+def resolve_topics(view: TopicView, heap: U8, offset: I64, length: I32, topic: I32, exact: U8) -> Int:
     """Returns the first row whose topic is no Dewey path, or -1."""
     for row in range(len(offset)):
         if not check_topic(heap, offset[row], length[row]):
@@ -239,7 +240,7 @@ def empty_batch(rows: int, entries: int, heap: U8) -> Batch:
     )
 
 
-def writable(array: npt.NDArray[np.generic], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+def writable(array: Any, dtype: Any) -> Any:
     """Read-only arrays would be a second signature of every kernel."""
     fresh = np.ascontiguousarray(array, dtype)
     return fresh if fresh.flags.writeable else fresh.copy()

@@ -23,6 +23,7 @@ from matching.condition import Condition
 from matching.explanation import Explanation, explain
 from matching.families import path_components
 from matching.locks import ReadWriteLock
+from matching.memory import give_back
 from matching.normal_form import Constraint, NormalForm
 from matching.one import One
 from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
@@ -40,6 +41,8 @@ I64 = npt.NDArray[np.int64]
 Identity: TypeAlias = int | str
 Moment: TypeAlias = datetime | int
 
+_LARGE: Final = 100_000  # predicates of a table: reading more leaves tens of megabytes with the allocator
+
 _SEMANTICS: Final[dict[str, int]] = {"classical": 0, "symmetric": r.SYMMETRIC, "intersect": r.INTERSECT}
 _SCOPES: Final[dict[str, int]] = {"overlap": 0, "subtree": r.SUBTREE_SCOPE}
 _TIMES: Final[dict[str, int]] = {"published": 0, "valid": r.VALID_TIME}
@@ -51,6 +54,17 @@ class Matches:
 
     rows: I32
     slots: I32
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionCost:
+    """`nanoseconds` that it adds to each publication, as `auto` expects (0 for other algorithms); `entries` in the index; `slow`
+    predicates that Python decides; `access`: what leads to each entry."""
+
+    nanoseconds: float
+    entries: int
+    slow: int
+    access: tuple[str, ...]
 
 
 class Index:
@@ -161,7 +175,11 @@ class Index:
             if self._never:
                 self._never.difference_update(self._names_of(batch.identities))
             self._take(batch.parts, batch.identities, batch.first, batch.python)
-            return len(batch.identities)
+            added = len(batch.identities)
+            del batch, heads
+        if table.num_rows > _LARGE:
+            give_back()
+        return added
 
     def remove(self, subscription_id: Identity) -> bool:
         """Whether it was there."""
@@ -340,6 +358,44 @@ class Index:
             return explain(subscription_id, self._registry, slots, row, topic, when, until)
         finally:
             self._lock.release_read()
+
+    def cost(
+        self,
+        condition: Condition | NormalForm | str | None = None,
+        *,
+        topic: str = "",
+        semantics: Semantics = "classical",
+    ) -> SubscriptionCost:
+        """How dear a subscription would be, before it is taken. Nothing is kept."""
+        new = NewSubscription(0, normal_form(condition), topic, semantics=semantics)
+        new.check()
+        if not new.disjuncts:
+            return SubscriptionCost(0.0, 0, 0, ())
+        auto = self._relaxed if semantics != "classical" else self._algorithm
+        with self._lock.write():
+            builder = PartsBuilder(self._registry.strings)
+            for disjunct in new.disjuncts:
+                for name, _ in disjunct:
+                    self._registry.number(name)
+                builder.add(
+                    disjunct, self._registry.numbers, self._hold_topic(topic), _SEMANTICS[semantics], None, None
+                )
+            python = len(builder.python)
+            # an id that nobody has: the least one that is free, looked for from the end
+            identity = next(i for i in range(-(2**63), 0) if self._registry.find(np.array([i], np.int64))[0] < 0)
+            slots = self._registry.add(
+                builder.parts(), np.array([identity], np.int64), np.array([0, len(builder)]), builder.python
+            )
+            try:
+                found = [auto.appraise(slot) for slot in slots.tolist()] if isinstance(auto, Auto) else []
+            finally:
+                self._registry.drop(slots)
+        return SubscriptionCost(
+            sum(nanoseconds for _, nanoseconds in found),
+            len(new.disjuncts),
+            python,
+            tuple(access for access, _ in found),
+        )
 
     # inside
 
@@ -549,4 +605,5 @@ def normal_form(condition: Condition | NormalForm | str | None) -> NormalForm:
 
 def _plain(identity: Any) -> Identity:
     """Without NumPy's types."""
-    return identity.item() if isinstance(identity, np.generic) else identity
+    plain: Identity = identity.item() if isinstance(identity, np.generic) else identity
+    return plain

@@ -19,6 +19,7 @@ from numba import njit
 
 from matching.attributes import FLOAT, INTEGER
 from matching.machine import bits_of_float, float_of_bits
+from matching.scalars import Int
 
 # Tags beyond those of `matching.attributes`.
 OTHER: Final = 0  # a type that no predicate speaks of: present, and that is all
@@ -39,17 +40,17 @@ _TWO_63: Final = 9223372036854775808.0
 
 
 @njit(cache=True, nogil=True)
-def first_key(family: int) -> np.uint64:
+def first_key(family: Int) -> Int:
     return np.uint64(family) << np.uint64(61)
 
 
 @njit(cache=True, nogil=True)
-def last_key(family: int) -> np.uint64:
+def last_key(family: Int) -> Int:
     return (np.uint64(family) << np.uint64(61)) | np.uint64(0x1FFFFFFFFFFFFFFF)
 
 
 @njit(cache=True, nogil=True)
-def canonical_float(bits: int) -> tuple[int, int]:
+def canonical_float(bits: Int) -> tuple[Int, Int]:
     """Tag and bits of a double."""
     value = float_of_bits(np.int64(bits))
     if value != value:
@@ -62,7 +63,7 @@ def canonical_float(bits: int) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def number_key(tag: int, bits: int) -> np.uint64:
+def number_key(tag: Int, bits: Int) -> Int:
     """Of a canonical number."""
     value = np.float64(bits) if tag == INTEGER else float_of_bits(np.int64(bits))
     if value == 0.0:
@@ -76,18 +77,18 @@ def number_key(tag: int, bits: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def timestamp_key(bits: int) -> np.uint64:
+def timestamp_key(bits: Int) -> Int:
     raw = np.uint64(bits) ^ (np.uint64(1) << np.uint64(63))
     return (np.uint64(TIMESTAMP_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
 @njit(cache=True, nogil=True)
-def boolean_key(bits: int) -> np.uint64:
+def boolean_key(bits: Int) -> Int:
     return (np.uint64(BOOLEAN_KEY) << np.uint64(61)) | np.uint64(bits)
 
 
 @njit(cache=True, nogil=True)
-def string_key(heap: np.ndarray, offset: int, length: int) -> np.uint64:
+def string_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     raw = np.uint64(0)
     for i in range(8):
         raw <<= np.uint64(8)
@@ -97,7 +98,7 @@ def string_key(heap: np.ndarray, offset: int, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def path_key(heap: np.ndarray, offset: int, length: int) -> np.uint64:
+def path_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     """Of dotted text: each component is its number of bytes plus one, then those bytes, cut off after eight in all."""
     raw = np.uint64(0)
     used = 0
@@ -127,7 +128,7 @@ def path_key(heap: np.ndarray, offset: int, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def mix(value: np.uint64) -> np.uint64:
+def mix(value: Int) -> Int:
     """A good 64-bit hash of 64 bits (the finaliser of splitmix64)."""
     value ^= value >> np.uint64(30)
     value *= np.uint64(0xBF58476D1CE4E5B9)
@@ -137,13 +138,13 @@ def mix(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def equality_hash(tag: int, bits: int) -> np.uint64:
+def equality_hash(tag: Int, bits: Int) -> Int:
     """The same for equal canonical values; for others too, now and then."""
     return mix(np.uint64(bits) + np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15))
 
 
 @njit(cache=True, nogil=True)
-def compare_numbers(a_tag: int, a_bits: int, b_tag: int, b_bits: int) -> int:
+def compare_numbers(a_tag: Int, a_bits: Int, b_tag: Int, b_bits: Int) -> Int:
     """-1, 0 or 1, exactly; both canonical and not NaN."""
     if a_tag == INTEGER and b_tag == INTEGER:
         return np.int64(a_bits > b_bits) - np.int64(a_bits < b_bits)

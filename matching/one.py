@@ -21,6 +21,7 @@ from matching.normal_form import PREVIOUS
 from matching.publications import encoded
 from matching.reference import pin
 from matching.registry import Registry
+from matching.scalars import Bool, Int
 from matching.verification import UNSURE
 
 I32 = npt.NDArray[np.int32]
@@ -31,8 +32,8 @@ _HEAP: Final = 1 << 14  # bytes of its strings
 
 @njit(cache=True, nogil=True)
 def _match_one(
-    blocks_address: int, known_address: int, batch_address: int, entries: int, count: int, attributes: int
-) -> tuple[bool, I32]:
+    blocks_address: Int, known_address: Int, batch_address: Int, entries: Int, count: Int, attributes: Int
+) -> tuple[Bool, I32]:
     """`entries`: address of four numbers each: attribute, tag, bits, length. Returns whether all is sure, and the slots."""
     blocks = blocks_at(blocks_address)
     known = known_at(known_address)

@@ -50,13 +50,13 @@ def float_bits(value: float) -> int:
 def constant_key(family: Family, constant: Constant) -> int:
     """The order key of a constant of the normal form."""
     if family is Family.BOOLEAN:
-        return int(boolean_key(int(constant)))  # type: ignore[arg-type]
+        return int(boolean_key(bool(constant)))
     if family is Family.NUMBER:
         if isinstance(constant, int):
             return int(number_key(INTEGER, constant))
         return int(number_key(FLOAT, float_bits(constant)))  # type: ignore[arg-type]
     if family is Family.TIMESTAMP:
-        return int(timestamp_key(constant))  # type: ignore[arg-type]
+        return int(timestamp_key(constant))
     if family is Family.GEOMETRY:
         return int(first_key(GEOMETRY_KEY))
     text = (path_text(constant) if isinstance(constant, tuple) else str(constant)).encode()

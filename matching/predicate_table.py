@@ -62,6 +62,7 @@ from matching.records import (
     Parts,
 )
 from matching.registry import Registry
+from matching.scalars import Bool, Int
 from matching.topics import check_topic
 from matching.values import Box, Circle, Point
 
@@ -156,7 +157,7 @@ def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I
 
 
 @njit(cache=True, nogil=True)
-def _number(kind: int, bits: int) -> tuple[int, bool]:
+def _number(kind: Int, bits: Int) -> tuple[Int, Bool]:
     """Canonical bits, and whether they are a float's."""
     if kind == _FLOAT:
         tag, bits = canonical_float(bits)
@@ -179,7 +180,7 @@ def _read(
     low: I64,
     high: I64,
     items: I64,
-) -> int:
+) -> Int:
     """One part per row, in the order given. Returns the number of items."""
     n = 0
     for p in range(len(order)):
@@ -559,7 +560,7 @@ def _disjunct(rows: list[dict[str, Any]]) -> Disjunct | None:
 
 
 def _constant(row: dict[str, Any], prefix: str) -> Any:
-    given = [(suffix, row.get(f"{prefix}_{suffix}")) for suffix in _VALUE_COLUMNS]
+    given: list[tuple[str, Any]] = [(suffix, row.get(f"{prefix}_{suffix}")) for suffix in _VALUE_COLUMNS]
     given = [(suffix, value) for suffix, value in given if value is not None]
     if not given:
         return None

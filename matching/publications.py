@@ -25,7 +25,7 @@ from matching.values import Box, Circle, Path, Point
 
 _SCHEMAS: Final = 256  # schemas remembered: a caller has few
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DOUBLES: Final = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
+_DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 
 
 class Publications:
@@ -134,6 +134,7 @@ class FromAttributes(Publications):
         vague: list[int] = []
         publication: list[int] = []
         offers: dict[int, dict[str, Constraint]] = {}
+        taken: tuple[Any, ...] = batch[1:8]
         for p in range(batch.rows):
             form = where[p]
             entries = range(int(batch.start[p]), int(batch.start[p + 1]))
@@ -143,7 +144,7 @@ class FromAttributes(Publications):
                 if not all(satisfies(c, constants[name]) for name, c in disjunct if name in constants):
                     continue
                 for e in entries:
-                    for column, source in zip(columns, batch[1:8], strict=True):
+                    for column, source in zip(columns, taken, strict=True):
                         column.append(int(source[e]))
                 offered = {name: c for name, c in disjunct if name not in constants}
                 for name, constraint in offered.items():
@@ -160,19 +161,22 @@ class FromAttributes(Publications):
                 publication.append(p)
                 start.append(len(columns[0]))
         chosen = np.array(publication, np.int32)
-        arrays = [np.array(c, source.dtype) for c, source in zip(columns, batch[1:8], strict=True)]
+        sources: tuple[Any, ...] = batch[1:8]
+        arrays = [np.array(column, source.dtype) for column, source in zip(columns, sources, strict=True)]
         return (
-            Batch(
-                np.array(start, np.int64),
-                *arrays,
-                batch.heap,
-                np.array(carried, np.int32),
-                np.array(vague, np.uint8),
-                batch.topic[chosen],
-                batch.exact[chosen],
-                batch.published_at[chosen],
-                batch.expires_at[chosen],
-                chosen,
+            Batch._make(
+                [
+                    np.array(start, np.int64),
+                    *arrays,
+                    batch.heap,
+                    np.array(carried, np.int32),
+                    np.array(vague, np.uint8),
+                    batch.topic[chosen],
+                    batch.exact[chosen],
+                    batch.published_at[chosen],
+                    batch.expires_at[chosen],
+                    chosen,
+                ]
             ),
             offers,
         )

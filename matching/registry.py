@@ -15,6 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from matching import records as r
+from matching.growing import longer
 from matching.keys import mix
 from matching.machine import prefetch
 from matching.normal_form import PREVIOUS, Constraint, Disjunct
@@ -41,6 +42,7 @@ from matching.records import (
     write_record,
 )
 from matching.reference import pin
+from matching.scalars import Int
 from matching.strings import Strings
 from matching.topics import Topics
 from matching.verification import Known
@@ -84,12 +86,12 @@ _FREE_WORDS: Final = 5
 
 
 @njit(cache=True, nogil=True)
-def _home(identity: int, mask: int) -> int:
+def _home(identity: Int, mask: Int) -> Int:
     return np.int64(mix(np.uint64(identity)) & np.uint64(mask))
 
 
 @njit(cache=True, nogil=True)
-def _find(view: SlotView, identity: int) -> int:
+def _find(view: SlotView, identity: Int) -> Int:
     mask = len(view.table) - 1
     at = _home(identity, mask)
     while True:
@@ -131,7 +133,7 @@ def all_slots(view: SlotView, heads: I32) -> I32:
 
 
 @njit(cache=True, nogil=True)
-def _size_list(size: int) -> int:
+def _size_list(size: Int) -> Int:
     if size < _EXACT_SIZES:
         return size
     power = 0
@@ -141,7 +143,7 @@ def _size_list(size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _rounded(size: int) -> int:
+def _rounded(size: Int) -> Int:
     """What is taken from the arena for a record of this size."""
     if size < _EXACT_SIZES:
         return size
@@ -152,7 +154,7 @@ def _rounded(size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _allocate(words: U32, free: I64, state: I64, size: int) -> int:
+def _allocate(words: U32, free: I64, state: I64, size: Int) -> Int:
     at = _size_list(size)
     if free[at]:
         offset = free[at]
@@ -176,7 +178,7 @@ def _allocate(words: U32, free: I64, state: I64, size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _measure(parts: Parts) -> int:
+def _measure(parts: Parts) -> Int:
     total = 0
     for i in range(len(parts.start) - 1):
         total += _rounded(worst_size(parts, i))
@@ -297,7 +299,7 @@ def _drop(view: SlotView, offset: U32, words: U32, free_records: I64, free_slots
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(view: SlotView, offset: U32, count: int) -> int:
+def _rebuild(view: SlotView, offset: U32, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0
     for slot in range(count):
@@ -363,7 +365,7 @@ class Registry:
         if found >= r.MAX_ATTRIBUTES:
             raise ValueError(f"more than {r.MAX_ATTRIBUTES} attribute names; {name!r} is one too many")
         if found >= len(self._previous):
-            self._previous = _longer(self._previous, 2 * found)
+            self._previous = longer(self._previous, 2 * found)
         self._previous[found] = name.startswith(PREVIOUS)
         self.names.append(name)
         self.numbers[name] = found
@@ -506,14 +508,12 @@ class Registry:
         view = self.slots
         if need > len(view.ids):
             room = max(need, used + used // 2)
-            view = SlotView(
-                _longer(view.ids, room), _longer(view.head, room), _longer(view.following, room), view.table
-            )
-            self._offset = _longer(self._offset, room)
-            self._free_slots = _longer(self._free_slots, room)
+            view = SlotView(longer(view.ids, room), longer(view.head, room), longer(view.following, room), view.table)
+            self._offset = longer(self._offset, room)
+            self._free_slots = longer(self._free_slots, room)
         end = int(self._state[_WORDS]) + words
         if end > len(self._words):
-            self._words = _longer(self._words, max(end, len(self._words) + len(self._words) // 2))
+            self._words = longer(self._words, max(end, len(self._words) + len(self._words) // 2))
         # at most two thirds full
         if 3 * (int(self._state[_CELLS]) + subscriptions) > 2 * len(view.table):
             cells = 256
@@ -522,9 +522,3 @@ class Registry:
             view = view._replace(table=np.zeros(cells, np.int32))
             self._state[_CELLS] = _rebuild(view, self._offset, used)
         self.slots = view
-
-
-def _longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
-    longer = np.zeros(room, array.dtype)
-    longer[: len(array)] = array
-    return longer

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from matching.growing import longer
 from matching.keys import mix
+from matching.scalars import Bool, Int
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -31,7 +33,7 @@ class StringView(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def hash_bytes(heap: U8, offset: int, length: int) -> np.uint64:
+def hash_bytes(heap: U8, offset: Int, length: Int) -> Int:
     h = np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
     word = np.uint64(0)
     for i in range(length):
@@ -43,7 +45,7 @@ def hash_bytes(heap: U8, offset: int, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def equal_bytes(a: U8, a_offset: int, b: U8, b_offset: int, length: int) -> bool:
+def equal_bytes(a: U8, a_offset: Int, b: U8, b_offset: Int, length: Int) -> Bool:
     for i in range(length):
         if a[a_offset + i] != b[b_offset + i]:
             return False
@@ -51,7 +53,7 @@ def equal_bytes(a: U8, a_offset: int, b: U8, b_offset: int, length: int) -> bool
 
 
 @njit(cache=True, nogil=True)
-def compare_bytes(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length: int) -> int:
+def compare_bytes(a: U8, a_offset: Int, a_length: Int, b: U8, b_offset: Int, b_length: Int) -> Int:
     for i in range(min(a_length, b_length)):
         x = a[a_offset + i]
         y = b[b_offset + i]
@@ -61,7 +63,7 @@ def compare_bytes(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_l
 
 
 @njit(cache=True, nogil=True)
-def find_bytes(view: StringView, heap: U8, offset: int, length: int) -> int:
+def find_bytes(view: StringView, heap: U8, offset: Int, length: Int) -> Int:
     """The number of a string, -1 if nobody holds it."""
     mask = len(view.table) - 1
     at = np.int64(hash_bytes(heap, offset, length) & np.uint64(mask))
@@ -112,7 +114,7 @@ def _intern(view: StringView, state: I64, free: I32, heap: U8, offset: I64, leng
 
 
 @njit(cache=True, nogil=True)
-def _release(view: StringView, state: I64, free: I32, numbers: I32) -> int:
+def _release(view: StringView, state: I64, free: I32, numbers: I32) -> Int:
     """Returns the bytes that nobody holds any more."""
     dead = 0
     mask = len(view.table) - 1
@@ -133,7 +135,7 @@ def _release(view: StringView, state: I64, free: I32, numbers: I32) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(view: StringView, count: int) -> int:
+def _rebuild(view: StringView, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0
     for number in range(count):
@@ -148,7 +150,7 @@ def _rebuild(view: StringView, count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _move(view: StringView, count: int, heap: U8) -> int:
+def _move(view: StringView, count: Int, heap: U8) -> Int:
     end = 0
     for number in range(count):
         length = view.length[number]
@@ -215,8 +217,8 @@ class Strings:
         count = int(self._state[0])
         if count + strings > len(offset):
             room = max(2 * count, count + strings)
-            offset, length, holders = _longer(offset, room), _longer(length, room), _longer(holders, room)
-            self._free = _longer(self._free, room)
+            offset, length, holders = longer(offset, room), longer(length, room), longer(holders, room)
+            self._free = longer(self._free, room)
         fresh = StringView(heap, offset, length, holders, table)
         # at most half full, so that a search for what is not there ends soon
         if 2 * (int(self._state[3]) + strings) > len(table):
@@ -226,12 +228,6 @@ class Strings:
             fresh = fresh._replace(table=np.zeros(cells, np.int32))
             self._state[3] = _rebuild(fresh, count)
         self.view = fresh
-
-
-def _longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
-    longer = np.zeros(room, array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @njit(cache=True, nogil=True)

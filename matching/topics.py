@@ -5,13 +5,15 @@ One writer. Node 0 is the root. A node lives while a subscription holds it or so
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from matching.growing import longer
 from matching.keys import mix
+from matching.scalars import Bool, Int
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -37,12 +39,12 @@ class TopicView(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _cell(parent: int, component: int, mask: int) -> int:
+def _cell(parent: Int, component: Int, mask: Int) -> Int:
     return np.int64(mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & np.uint64(mask))
 
 
 @njit(cache=True, nogil=True)
-def child_of(view: TopicView, parent: int, component: int) -> int:
+def child_of(view: TopicView, parent: Int, component: Int) -> Int:
     mask = len(view.table) - 1
     at = _cell(parent, component, mask)
     while True:
@@ -57,7 +59,7 @@ def child_of(view: TopicView, parent: int, component: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find_topic(view: TopicView, heap: U8, offset: int, length: int) -> tuple[int, bool]:
+def find_topic(view: TopicView, heap: U8, offset: Int, length: Int) -> tuple[Int, Bool]:
     """The deepest known node on the way to a topic, and whether it is the topic itself. The text is valid."""
     node = 0
     i = offset
@@ -76,7 +78,7 @@ def find_topic(view: TopicView, heap: U8, offset: int, length: int) -> tuple[int
 
 
 @njit(cache=True, nogil=True)
-def check_topic(heap: U8, offset: int, length: int) -> bool:
+def check_topic(heap: U8, offset: Int, length: Int) -> Bool:
     """Is it a Dewey path: numbers of at most 64 bits, signed, without leading zeros, with dots in between?"""
     if length == 0:
         return True
@@ -98,7 +100,7 @@ def check_topic(heap: U8, offset: int, length: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def is_below(view: TopicView, node: int, ancestor: int) -> bool:
+def is_below(view: TopicView, node: Int, ancestor: Int) -> Bool:
     """Is `node` the same as `ancestor`, or below it?"""
     steps = view.depth[node] - view.depth[ancestor]
     if steps < 0:
@@ -109,7 +111,7 @@ def is_below(view: TopicView, node: int, ancestor: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def topic_meets(view: TopicView, subscribed: int, scope: int, deepest: int, exact: bool) -> bool:
+def topic_meets(view: TopicView, subscribed: Int, scope: Int, deepest: Int, exact: Bool) -> Bool:
     if subscribed == ROOT:
         return True
     if is_below(view, deepest, subscribed):
@@ -118,7 +120,7 @@ def topic_meets(view: TopicView, subscribed: int, scope: int, deepest: int, exac
 
 
 @njit(cache=True, nogil=True)
-def _hold(view: TopicView, state: I64, free: I32, heap: U8, offset: I64, length: I32, out: I32) -> int:
+def _hold(view: TopicView, state: I64, free: I32, heap: U8, offset: I64, length: I32, out: I32) -> Int:
     """state: nodes ever, free nodes, used cells. Returns the first text that does not fit the room left, or the number of texts."""
     mask = len(view.table) - 1
     for t in range(len(offset)):
@@ -203,7 +205,7 @@ def _release(view: TopicView, state: I64, free: I32, nodes: I32) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(view: TopicView, count: int) -> int:
+def _rebuild(view: TopicView, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0
     for node in range(1, count):
@@ -266,18 +268,12 @@ class Topics:
         room = len(view.parent)
         if count + more > room:
             room = 2 * (room + more)
-            arrays = [_longer(array, room) for array in view[:-1]]
-            self._free = _longer(self._free, room)
-            view = TopicView(*arrays, view.table)
+            arrays: list[Any] = [longer(array, room, -1) for array in view[:-1]]
+            self._free = longer(self._free, room, -1)
+            view = TopicView._make([*arrays, view.table])
         cells = 256
         while cells < 4 * (len(self) + more):
             cells *= 2
         view = view._replace(table=np.zeros(cells, np.int32))
         self._state[2] = _rebuild(view, count)
         self.view = view
-
-
-def _longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
-    longer = np.full(room, -1, array.dtype)
-    longer[: len(array)] = array
-    return longer

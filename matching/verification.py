@@ -5,6 +5,8 @@ definition in Python, as UNSURE.
 """
 
 # ruff: noqa: SIM109, SIM110  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final, NamedTuple
@@ -64,6 +66,7 @@ from matching.records import (
     read_32,
     read_64,
 )
+from matching.scalars import Bool, Int
 from matching.strings import StringView, compare_bytes, equal_bytes
 from matching.topics import TopicView, topic_meets
 
@@ -77,7 +80,7 @@ UNSURE: Final = 2
 
 
 @njit(cache=True, nogil=True)
-def _number_within(words: U32, at: int, kind: int, flags: int, tag: int, bits: int) -> bool:
+def _number_within(words: U32, at: Int, kind: Int, flags: Int, tag: Int, bits: Int) -> Bool:
     if kind == EQUAL_32:
         return tag == INTEGER and bits == read_32(words, at + 1)
     if kind == EQUAL_INTEGER:
@@ -113,7 +116,7 @@ def _number_within(words: U32, at: int, kind: int, flags: int, tag: int, bits: i
 
 
 @njit(cache=True, nogil=True)
-def _among(words: U32, at: int, bits: int, second: bool) -> bool:
+def _among(words: U32, at: Int, bits: Int, second: Bool) -> Bool:
     """Binary search in one of the two sorted lists of INCLUDED and EXCLUDED."""
     begin = at + 3
     count = np.int64(words[at + 1])
@@ -132,7 +135,7 @@ def _among(words: U32, at: int, bits: int, second: bool) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _string_within(words: U32, at: int, flags: int, strings: StringView, heap: U8, offset: int, length: int) -> bool:
+def _string_within(words: U32, at: Int, flags: Int, strings: StringView, heap: U8, offset: Int, length: Int) -> Bool:
     if words[at + 1] != np.uint32(NO_WORD):
         low = np.int64(words[at + 1])
         order = compare_bytes(heap, offset, length, strings.heap, strings.offset[low], strings.length[low])
@@ -147,7 +150,7 @@ def _string_within(words: U32, at: int, flags: int, strings: StringView, heap: U
 
 
 @njit(cache=True, nogil=True)
-def _pattern_found(kind: int, strings: StringView, pattern: int, heap: U8, offset: int, length: int) -> bool:
+def _pattern_found(kind: Int, strings: StringView, pattern: Int, heap: U8, offset: Int, length: Int) -> Bool:
     size = strings.length[pattern]
     begin = strings.offset[pattern]
     if size > length:
@@ -163,7 +166,7 @@ def _pattern_found(kind: int, strings: StringView, pattern: int, heap: U8, offse
 
 
 @njit(cache=True, nogil=True)
-def part_holds(words: U32, at: int, strings: StringView, batch: Batch, entry: int) -> int:
+def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: Int) -> Int:
     """NO, YES or UNSURE, for a value that is present."""
     header = words[at]
     kind = np.int64((header >> np.uint32(7)) & np.uint32(31))
@@ -214,7 +217,7 @@ def part_holds(words: U32, at: int, strings: StringView, batch: Batch, entry: in
 
 
 @njit(cache=True, nogil=True)
-def _in_place_and_time(words: U32, at: int, topics: TopicView, batch: Batch, row: int) -> bool:
+def _in_place_and_time(words: U32, at: Int, topics: TopicView, batch: Batch, row: Int) -> Bool:
     flags = words[at]
     at += 1
     if flags & np.uint32(HAS_TOPIC):
@@ -248,7 +251,7 @@ class Known(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def record_holds(known: Known, batch: Batch, row: int, slot: int, where: I32) -> int:
+def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) -> Int:
     """`where[attribute]` is the row's entry for it, -1 if there is none."""
     strings = known.strings
     previous = known.previous
@@ -304,6 +307,8 @@ def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U
         for e in range(batch.start[row], batch.start[row + 1]):
             where[batch.attribute[e]] = e
         while i < n and rows[i] == row:
+            if i + 2 * ahead < n:
+                prefetch(records.offset, np.int64(slots[i + 2 * ahead]))
             if i + ahead < n:
                 prefetch(records.words, np.int64(records.offset[slots[i + ahead]]))
             out[i] = record_holds(known, batch, row, np.int64(slots[i]), where)
@@ -313,7 +318,7 @@ def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U
 
 
 @njit(cache=True, nogil=True)
-def sort_by_row(rows: I32, slots: I32, total_rows: int) -> tuple[I32, I32]:
+def sort_by_row(rows: I32, slots: I32, total_rows: Int) -> tuple[I32, I32]:
     """A stable counting sort."""
     count = len(rows)
     place = np.zeros(total_rows + 1, np.int64)

@@ -31,6 +31,16 @@ _FIRST_CHECK: Final = (
 )
 
 
+_ACCESS: Final = {
+    v.EQUAL_TWO: "values of",
+    v.EQUAL_ONE: "value of",
+    v.PAIR: "ranges of",
+    v.SINGLE: "range of",
+    v.TOPIC: "topic",
+    v.ALWAYS: "none: every publication",
+}
+
+
 class Auto(Algorithm):
     name: ClassVar[str] = "auto"
     takes_conditions: ClassVar[bool] = True
@@ -99,6 +109,15 @@ class Auto(Algorithm):
         """For a kernel that does everything at once; not for relaxed ones."""
         return self._at
 
+    def appraise(self, slot: int) -> tuple[str, float]:
+        """For a slot that is registered but not inserted: its access predicate in words, and nanoseconds a publication."""
+        self._fit()
+        kind, a, b, cost = kernels.appraise(
+            self._at, self.registry.known_at, slot, not self._relaxed, self._scratch.address
+        )
+        names = [self.registry.names[attribute] for attribute in (a, b) if attribute >= 0]
+        return " ".join([_ACCESS[kind], " and ".join(names)]).strip(), cost
+
     def counters(self) -> dict[str, int | float]:
         state = self._blocks.state
         names = {
@@ -134,6 +153,7 @@ class Auto(Algorithm):
             have = capacity(self._blocks, pool)
             if need > have:
                 self._set(grown(self._blocks, pool, max(need, have + have // 2)))
+        self._blocks.state[v.NAMES] = len(registry.names)
         if registry.longest > self._longest:
             self._longest = 2 * registry.longest
             self._scratch = pin(scratch(self._longest))

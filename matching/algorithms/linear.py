@@ -12,6 +12,7 @@ from matching.algorithms.base import Algorithm
 from matching.columns import Batch
 from matching.records import INTERSECT, SYMMETRIC
 from matching.registry import Registry
+from matching.scalars import Int
 from matching.verification import NO, Known, record_holds
 
 U8 = npt.NDArray[np.uint8]
@@ -19,7 +20,7 @@ I32 = npt.NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
-def scan(known: Known, members: I32, batch: Batch, where: I32, rows: I32, slots: I32, first: int) -> tuple[int, int]:
+def scan(known: Known, members: I32, batch: Batch, where: I32, rows: I32, slots: I32, first: Int) -> tuple[Int, Int]:
     """Goes on at row `first`; returns the next row and the number of pairs. Stops early when a row might not fit any more."""
     n = 0
     for row in range(first, len(batch.carried)):

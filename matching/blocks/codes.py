@@ -5,6 +5,8 @@ that they share, and a publication that carries two attributes of one cell is te
 attribute gets a second binding; leaves go over to it one by one, and the old one ends when none is left.
 """
 
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from matching.blocks.view import (
     PAIR_CELLS,
     RANDOM,
     RESERVOIR,
+    SAMPLED,
     SPLIT_ROWS,
     SPLITS,
     Blocks,
@@ -28,6 +31,7 @@ from matching.blocks.view import (
 from matching.columns import Batch
 from matching.keys import mix
 from matching.records import BOUNDED, EQUAL, constraints
+from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
@@ -50,6 +54,7 @@ class Scratch(NamedTuple):
     high: U64
     value: U64
     fraction: F64
+    carried: F64
     chosen: I32
     member: I32
     member_lanes: U8  # nine bytes each
@@ -65,14 +70,15 @@ def scratch(longest: int) -> Scratch:
     room = longest + 1
     return Scratch(
         np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64),
-        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.int32), np.empty(1100, np.int32),
+        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.int32),
+        np.empty(1100, np.int32),
         np.empty(1100 * 9, np.uint8), np.empty(1100 * 4, np.uint8), np.empty(1100, np.int32), np.empty(1100, np.int32),
         np.empty(1 << 13, np.int32), np.empty(256, np.int32), np.empty(TABLE, np.uint8),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def random(blocks: Blocks) -> np.uint64:
+def random(blocks: Blocks) -> Int:
     x = np.uint64(blocks.state[RANDOM])
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
@@ -82,7 +88,7 @@ def random(blocks: Blocks) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def code_in_row(splits: U64, row: int, key: np.uint64) -> int:
+def code_in_row(splits: U64, row: Int, key: Int) -> Int:
     """1 + how many splits are at or below the key; a search without branches."""
     base = row * SPLITS
     p = 0
@@ -96,19 +102,19 @@ def code_in_row(splits: U64, row: int, key: np.uint64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def binding_of(blocks: Blocks, attribute: int, epoch: int) -> int:
+def binding_of(blocks: Blocks, attribute: Int, epoch: Int) -> Int:
     """Position in `cell` and `split_row` of the binding that nodes of an epoch use."""
     return 2 * attribute + (0 if epoch >= blocks.bound_at[attribute] else 1)
 
 
 @njit(cache=True, nogil=True)
-def pair_cell(a: int, b: int) -> int:
-    key = (np.uint64(a) << np.uint64(20)) | np.uint64(b)
+def pair_cell(kind: Int, a: Int, b: Int) -> Int:
+    key = (np.uint64(kind) << np.uint64(40)) | (np.uint64(a) << np.uint64(20)) | np.uint64(b)
     return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1))
 
 
 @njit(cache=True, nogil=True)
-def _sampled(blocks: Blocks, attribute: int, key: np.uint64) -> None:
+def _sampled(blocks: Blocks, attribute: Int, key: Int) -> None:
     count = np.int64(blocks.constrained[attribute])
     blocks.constrained[attribute] += np.uint32(1)
     if count < RESERVOIR:
@@ -121,9 +127,10 @@ def _sampled(blocks: Blocks, attribute: int, key: np.uint64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: int, s: Scratch) -> None:
+def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scratch) -> None:
     """Learns from every `stride`-th slot which values and which pairs of attributes subscriptions ask for."""
     for i in range(0, len(slots), stride):
+        blocks.state[SAMPLED] += 1
         n = constraints(known.records, known.strings, np.int64(slots[i]), s.attribute, s.kind, s.low, s.high, s.value)
         for k in range(n):
             if s.attribute[k] < MAX_BOUND and (s.kind[k] == EQUAL or s.kind[k] == BOUNDED):
@@ -133,12 +140,13 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: int, s: Scrat
         # pairs of many attributes would be many; the first eight will do
         for k in range(min(n, 8)):
             for m in range(k + 1, min(n, 8)):
+                blocks.pair_seen[pair_cell(2, s.attribute[k], s.attribute[m])] += np.uint32(stride)
                 if s.kind[k] == EQUAL and s.kind[m] == EQUAL:
-                    blocks.pair_seen[pair_cell(s.attribute[k], s.attribute[m])] += np.uint32(stride)
+                    blocks.pair_seen[pair_cell(1, s.attribute[k], s.attribute[m])] += np.uint32(stride)
 
 
 @njit(cache=True, nogil=True)
-def _fresh_splits(blocks: Blocks, attribute: int, out: U64) -> float:
+def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
     """Splits from the reservoir; returns how many different values subscriptions seem to ask for."""
     count = min(np.int64(blocks.constrained[attribute]), RESERVOIR)
     keys = np.sort(blocks.reservoir[attribute * RESERVOIR : attribute * RESERVOIR + count])
@@ -170,7 +178,7 @@ def _fresh_splits(blocks: Blocks, attribute: int, out: U64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _crowding(splits: U64, row: int, keys: U64) -> float:
+def _crowding(splits: U64, row: Int, keys: U64) -> Float:
     """How likely two keys share a code."""
     counts = np.zeros(256, np.int64)
     for i in range(len(keys)):
@@ -182,7 +190,7 @@ def _crowding(splits: U64, row: int, keys: U64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def bind(blocks: Blocks, attribute: int) -> None:
+def bind(blocks: Blocks, attribute: Int) -> None:
     """Gives an attribute a binding, the first or a second. There is room for a row of splits."""
     use = np.zeros(CELLS, np.int64)
     for i in range(len(blocks.bound_at) * 2):
@@ -221,7 +229,7 @@ def unbind_old(blocks: Blocks) -> None:
 
 
 @njit(cache=True, nogil=True)
-def unbound(blocks: Blocks, attributes: int) -> I32:
+def unbound(blocks: Blocks, attributes: Int) -> I32:
     """Attributes that have been sampled and have no codes."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
     n = 0
@@ -233,7 +241,7 @@ def unbound(blocks: Blocks, attributes: int) -> I32:
 
 
 @njit(cache=True, nogil=True)
-def drifted(blocks: Blocks, attributes: int) -> I32:
+def drifted(blocks: Blocks, attributes: Int) -> I32:
     """Attributes whose bounds crowd in their codes twice as much as they would in fresh ones."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
     fresh = np.empty(SPLITS, np.uint64)
@@ -252,7 +260,7 @@ def drifted(blocks: Blocks, attributes: int) -> I32:
 
 
 @njit(cache=True, nogil=True)
-def _put_code(low: U8, high: U8, at: int, cell: int, low_code: int, high_code: int) -> bool:
+def _put_code(low: U8, high: U8, at: Int, cell: Int, low_code: Int, high_code: Int) -> Bool:
     """Into both copies; returns whether the cell was taken already."""
     place = at + cell + (16 if cell >= 16 else 0)
     shared = high[place] != 0
@@ -267,7 +275,7 @@ def _put_code(low: U8, high: U8, at: int, cell: int, low_code: int, high_code: i
 
 
 @njit(cache=True, nogil=True)
-def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> bool:
+def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
     """The publications' tables. Returns whether points will not do: a cell is shared, or a row is vague."""
     rows = len(batch.carried)
     low[: rows * TABLE] = 255
@@ -304,7 +312,7 @@ def relax(low: U8, high: U8) -> None:
 
 
 @njit(cache=True, nogil=True)
-def note_publications(blocks: Blocks, batch: Batch, stride: int) -> None:
+def note_publications(blocks: Blocks, batch: Batch, stride: Int) -> None:
     """Learns how often attributes are carried. Older publications count less."""
     if blocks.state[EVENTS] > 1 << 16:
         blocks.state[EVENTS] >>= 1

@@ -1,6 +1,8 @@
 """What a slot asks, how selective each of its constraints is, and which three become lanes."""
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 import numpy as np
@@ -8,22 +10,33 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
-from matching.blocks.view import CODES, EPOCH, EQUAL_ONE, EQUAL_TWO, EVENTS, Blocks
+from matching.blocks.view import CODES, EPOCH, EQUAL_ONE, EQUAL_TWO, EVENTS, NAMES, SAMPLED, Blocks
 from matching.records import EQUAL, OPEN, PRESENT, constraints
+from matching.scalars import Float, Int
 from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 
 
 @njit(cache=True, nogil=True)
-def describe(blocks: Blocks, known: Known, slot: int, s: Scratch) -> int:
+def carried_share(blocks: Blocks, attribute: Int) -> Float:
+    """The share of publications that carry an attribute. Until some have been seen: all, where attributes are few; where they are many,
+    as many as subscriptions ask for it, and 32 of them on the whole."""
+    sampled = np.float64(blocks.state[SAMPLED]) + 1.0
+    asked = np.float64(blocks.constrained[attribute]) / (1.5 * sampled)
+    prior = min(1.0, max(32.0 / max(np.float64(blocks.state[NAMES]), 1.0), asked))
+    return (np.float64(blocks.seen[attribute]) + 8.0 * prior) / (np.float64(blocks.state[EVENTS]) + 8.0)
+
+
+@njit(cache=True, nogil=True)
+def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
     """Fills the constraints of a slot and, as `fraction`, the share of publications that are thought to satisfy each."""
     n = constraints(known.records, known.strings, slot, s.attribute, s.kind, s.low, s.high, s.value)
     epoch = blocks.state[EPOCH]
     for k in range(n):
         a = np.int64(s.attribute[k])
-        # before any publication was seen all attributes are taken to be carried
-        carried = (np.float64(blocks.seen[a]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
+        carried = carried_share(blocks, a)
+        s.carried[k] = carried
         if s.kind[k] == OPEN:
             s.fraction[k] = 2.0
             continue
@@ -47,7 +60,7 @@ def describe(blocks: Blocks, known: Known, slot: int, s: Scratch) -> int:
 
 
 @njit(cache=True, nogil=True)
-def make_lanes(blocks: Blocks, s: Scratch, n: int, table: int, epoch: int, out: U8, at: int) -> None:
+def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, epoch: Int, out: U8, at: Int) -> None:
     """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first."""
     for k in range(3):
         out[at + 3 * k] = 0

@@ -1,5 +1,7 @@
 """What Python calls: each kernel takes addresses (see `matching.reference`) and plain numbers."""
 
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 import numpy as np
@@ -7,11 +9,13 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.blocks import codes, place, pools, visit
+from matching.blocks.describe import describe
 from matching.blocks.lanes import TABLE
 from matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
 from matching.blocks.view import Blocks
 from matching.checking import checked
 from matching.columns import Batch
+from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
@@ -19,60 +23,71 @@ I32 = npt.NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
-def sample_slots(blocks: int, known: int, slots: I32, stride: int, scratch: int) -> None:
+def sample_slots(blocks: Int, known: Int, slots: I32, stride: Int, scratch: Int) -> None:
     codes.sample_slots(blocks_at(blocks), known_at(known), slots, stride, scratch_at(scratch))
 
 
 @njit(cache=True, nogil=True)
-def bind(blocks: int, attribute: int) -> None:
+def bind(blocks: Int, attribute: Int) -> None:
     codes.bind(blocks_at(blocks), attribute)
 
 
 @njit(cache=True, nogil=True)
-def unbind_old(blocks: int) -> None:
+def unbind_old(blocks: Int) -> None:
     codes.unbind_old(blocks_at(blocks))
 
 
 @njit(cache=True, nogil=True)
-def unbound(blocks: int, attributes: int) -> I32:
+def unbound(blocks: Int, attributes: Int) -> I32:
     return codes.unbound(blocks_at(blocks), attributes)
 
 
 @njit(cache=True, nogil=True)
-def drifted(blocks: int, attributes: int) -> I32:
+def drifted(blocks: Int, attributes: Int) -> I32:
     return codes.drifted(blocks_at(blocks), attributes)
 
 
 @njit(cache=True, nogil=True)
-def insert(blocks: int, known: int, slots: I32, begin: int, hashing: bool, scratch: int) -> int:
+def insert(blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int) -> Int:
     return place.insert(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch))
 
 
 @njit(cache=True, nogil=True)
-def remove(blocks: int, known: int, slots: I32) -> None:
+def remove(blocks: Int, known: Int, slots: I32) -> None:
     place.remove(blocks_at(blocks), known_at(known), slots)
 
 
 @njit(cache=True, nogil=True)
-def sweep(blocks: int, known: int, budget: int, hashing: bool, scratch: int) -> bool:
+def sweep(blocks: Int, known: Int, budget: Int, hashing: Bool, scratch: Int) -> Bool:
     return place.sweep(blocks_at(blocks), known_at(known), budget, hashing, scratch_at(scratch))
 
 
 @njit(cache=True, nogil=True)
-def has_room(blocks: int) -> bool:
+def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) -> tuple[Int, Int, Int, Float]:
+    """The access predicate that a slot would get: kind of table, its attributes, nanoseconds a publication."""
+    s = scratch_at(scratch)
+    n = describe(blocks_at(blocks), known_at(known), slot, s)
+    kind, first, second, cost = place.choose(blocks_at(blocks), known_at(known), slot, n, hashing, s)
+    a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
+    b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
+    return kind, a, b, cost
+
+
+@njit(cache=True, nogil=True)
+def has_room(blocks: Int) -> Bool:
     return place.has_room(blocks_at(blocks))
 
 
 @njit(cache=True, nogil=True)
-def rebuild_cells(blocks: int) -> None:
+def rebuild_cells(blocks: Int) -> None:
     pools.rebuild_group_cells(blocks_at(blocks))
     pools.rebuild_table_cells(blocks_at(blocks))
 
 
 @njit(cache=True, nogil=True)
 def find(
-    blocks: Blocks, known: Known, batch: Batch, relaxed: bool, noted: int, attributes: int
-) -> tuple[I32, I32, int]:
+    blocks: Blocks, known: Known, batch: Batch, relaxed: Bool, noted: Int, attributes: Int
+) -> tuple[I32, I32, Int]:
     """Candidates of a batch. `noted`: every so many publications are learnt from, 0: none."""
     total = len(batch.carried)
     low = np.empty(total * TABLE, np.uint8)
@@ -87,12 +102,12 @@ def find(
 
 
 @njit(cache=True, nogil=True)
-def candidates(blocks: int, known: int, batch: int, relaxed: bool, noted: int, attributes: int) -> tuple[I32, I32, int]:
+def candidates(blocks: Int, known: Int, batch: Int, relaxed: Bool, noted: Int, attributes: Int) -> tuple[I32, I32, Int]:
     return find(blocks_at(blocks), known_at(known), batch_at(batch), relaxed, noted, attributes)
 
 
 @njit(cache=True, nogil=True)
-def matches(blocks: int, known: int, batch: int, noted: int, attributes: int) -> tuple[I32, I32, U8]:
+def matches(blocks: Int, known: Int, batch: Int, noted: Int, attributes: Int) -> tuple[I32, I32, U8]:
     """Rows, slots and answers, verified: all in one, since a call from Python costs as much as a small batch."""
     rows, slots, n = find(blocks_at(blocks), known_at(known), batch_at(batch), False, noted, attributes)
     return checked(known_at(known), batch_at(batch), rows[:n], slots[:n], attributes)

@@ -1,6 +1,8 @@
 """Putting slots into the index and taking them out: the choice of the access predicate, and the way down to a lane."""
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final
@@ -41,7 +43,6 @@ from matching.blocks.view import (
     EPOCH,
     EQUAL_ONE,
     EQUAL_TWO,
-    EVENTS,
     GROUP_CELLS,
     GROUPS,
     INLINE,
@@ -64,6 +65,7 @@ from matching.blocks.view import (
 )
 from matching.machine import trailing_zeros
 from matching.records import EQUAL, HAS_TOPIC, OPEN
+from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
 I32 = npt.NDArray[np.int32]
@@ -76,7 +78,7 @@ _LANE: Final = 0.4
 
 
 @njit(cache=True, nogil=True)
-def has_room(blocks: Blocks) -> bool:
+def has_room(blocks: Blocks) -> Bool:
     """For one more slot, whatever it sets off: a chunk that splits takes two nodes, two roots and 64 leaves before it gives any back."""
     state = blocks.state
     return (
@@ -90,15 +92,51 @@ def has_room(blocks: Blocks) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _extent(members: float) -> float:
+def _extent(members: Float) -> Float:
     """How wide a leaf is in each of two dimensions, as a share of the whole."""
     return np.sqrt(32.0 / (members + 32.0))
 
 
 @njit(cache=True, nogil=True)
-def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Scratch) -> tuple[int, int, int, float]:
+def _rough(fraction: Float) -> Float:
+    """In steps of four: a slot shall not leave a large group, whose leaves are small, for a range that is a little narrower."""
+    step = 0.5
+    while fraction <= step * 0.25 and step > 1e-6:
+        step *= 0.25
+    return step
+
+
+@njit(cache=True, nogil=True)
+def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
+    """Nanoseconds that a slot adds to each publication if it is put under an access predicate on constraints `k` and `m`. A table's
+    own cost is shared by its members and, in part, by those that could still come."""
+    a = np.int64(s.attribute[k])
+    b = np.int64(s.attribute[m]) if m >= 0 else np.int64(-1)
+    table = find_table(blocks, kind, a, b)
+    members = np.float64(blocks.table_count[table]) if table else 0.0
+    carried = s.carried[k]
+    if kind == EQUAL_ONE:
+        return _LANE * s.fraction[k] + _PROBE * carried / (members + 0.1 * np.float64(blocks.constrained[a]) + 1.0)
+    if kind == SINGLE:
+        extent = 32.0 / (members + 0.1 * np.float64(blocks.constrained[a]) + 32.0)
+        return _LANE * min(s.fraction[k] + carried * extent, carried) + _ROOT * carried / (members + 1.0)
+    also_carried = s.carried[m]
+    both = carried * also_carried
+    if kind == EQUAL_TWO:
+        members += 0.5 * np.float64(blocks.pair_seen[pair_cell(1, a, b)])
+        return _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
+    # the more members, the smaller their leaves: so slots gather under few pairs
+    members += 0.02 * np.float64(blocks.pair_seen[pair_cell(2, a, b)])
+    extent = _extent(members)
+    reach = min(_rough(s.fraction[k]) + extent * carried, carried) * min(
+        _rough(s.fraction[m]) + extent * also_carried, also_carried
+    )
+    return _LANE * reach + _ROOT * both / (members + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def choose(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s: Scratch) -> tuple[Int, Int, Int, Float]:
     """The cheapest access predicate of a slot: kind of table, which constraints (-1: none), and expected nanoseconds a publication."""
-    total = np.float64(blocks.state[LIVE]) + 1.0
     kind = ALWAYS
     first = -1
     second = -1
@@ -106,9 +144,7 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
     words = known.records.words
     at = np.int64(known.records.offset[slot])
     if hashing and words[at] & np.uint32(HAS_TOPIC):
-        node = np.int64(words[at + 1])
-        share = np.float64(known.topics.below[node]) / max(np.float64(known.topics.below[0]), 1.0)
-        cost = _LANE * share + _PROBE / total
+        cost = _topic_cost(blocks, known, np.int64(words[at + 1]))
         if cost < best:
             best = cost
             kind = TOPIC
@@ -120,24 +156,16 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
     for k in range(n):
         if s.kind[k] == OPEN or s.fraction[k] > limit:
             continue
-        a = np.int64(s.attribute[k])
-        carried = (np.float64(blocks.seen[a]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
-        coded = a < MAX_BOUND and blocks.split_row[2 * a] != 0
+        coded = s.attribute[k] < MAX_BOUND and blocks.split_row[2 * s.attribute[k]] != 0
         if hashing and s.kind[k] == EQUAL:
-            table = find_table(blocks, EQUAL_ONE, a, -1)
-            members = np.float64(blocks.table_count[table]) if table else 0.0
-            cost = _LANE * s.fraction[k] + _PROBE * carried / (members + 1.0)
+            cost = _cost(blocks, EQUAL_ONE, k, -1, s)
             if cost < best:
                 best = cost
                 kind = EQUAL_ONE
                 first = k
                 second = -1
         if coded:
-            table = find_table(blocks, SINGLE, a, -1)
-            members = np.float64(blocks.table_count[table]) if table else 0.0
-            cost = _LANE * min(s.fraction[k] + carried * 32.0 / (members + 32.0), carried) + _ROOT * carried / (
-                members + 1.0
-            )
+            cost = _cost(blocks, SINGLE, k, -1, s)
             if cost < best:
                 best = cost
                 kind = SINGLE
@@ -146,30 +174,15 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
         for m in range(k + 1, n):
             if s.kind[m] == OPEN or s.fraction[m] > limit:
                 continue
-            b = np.int64(s.attribute[m])
-            also_carried = (np.float64(blocks.seen[b]) + 1.0) / (np.float64(blocks.state[EVENTS]) + 1.0)
-            both = carried * also_carried
-            equal = s.kind[k] == EQUAL and s.kind[m] == EQUAL
-            if hashing and equal:
-                table = find_table(blocks, EQUAL_TWO, a, b)
-                members = np.float64(blocks.table_count[table]) if table else 0.0
-                # others are sure to come that could use it too
-                members += 0.5 * np.float64(blocks.pair_seen[pair_cell(a, b)])
-                cost = _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
+            if hashing and s.kind[k] == EQUAL and s.kind[m] == EQUAL:
+                cost = _cost(blocks, EQUAL_TWO, k, m, s)
                 if cost < best:
                     best = cost
                     kind = EQUAL_TWO
                     first = k
                     second = m
-            if coded and b < MAX_BOUND and blocks.split_row[2 * b]:
-                table = find_table(blocks, PAIR, a, b)
-                members = np.float64(blocks.table_count[table]) if table else 0.0
-                # the more members, the smaller their leaves: so slots gather under few pairs
-                extent = _extent(members)
-                reach = min(s.fraction[k] + extent * carried, carried) * min(
-                    s.fraction[m] + extent * also_carried, also_carried
-                )
-                cost = _LANE * reach + _ROOT * both / (members + 1.0)
+            if coded and s.attribute[m] < MAX_BOUND and blocks.split_row[2 * s.attribute[m]]:
+                cost = _cost(blocks, PAIR, k, m, s)
                 if cost < best:
                     best = cost
                     kind = PAIR
@@ -179,7 +192,32 @@ def choose(blocks: Blocks, known: Known, slot: int, n: int, hashing: bool, s: Sc
 
 
 @njit(cache=True, nogil=True)
-def _group_for(blocks: Blocks, known: Known, slot: int, kind: int, first: int, second: int, s: Scratch) -> int:
+def _topic_cost(blocks: Blocks, known: Known, node: Int) -> Float:
+    """Publications are taken to be spread over topics as subscriptions are."""
+    share = np.float64(known.topics.below[node]) / max(np.float64(known.topics.below[0]), 1.0)
+    return _LANE * share + _PROBE / (np.float64(blocks.state[LIVE]) + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _cost_now(blocks: Blocks, known: Known, slot: Int, table: Int, n: Int, s: Scratch) -> Float:
+    """The same for the access predicate that the slot is under."""
+    kind = np.int64(blocks.table_kind[table])
+    if kind == ALWAYS:
+        return _LANE
+    if kind == TOPIC:
+        return _topic_cost(blocks, known, np.int64(known.records.words[np.int64(known.records.offset[slot]) + 1]))
+    k = -1
+    m = -1
+    for i in range(n):
+        if s.attribute[i] == blocks.table_a[table]:
+            k = i
+        elif s.attribute[i] == blocks.table_b[table]:
+            m = i
+    return _cost(blocks, kind, k, m, s)
+
+
+@njit(cache=True, nogil=True)
+def _group_for(blocks: Blocks, known: Known, slot: Int, kind: Int, first: Int, second: Int, s: Scratch) -> Int:
     """Finds or makes the group of an access predicate."""
     a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
     b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
@@ -208,7 +246,7 @@ def _group_for(blocks: Blocks, known: Known, slot: int, kind: int, first: int, s
 
 
 @njit(cache=True, nogil=True)
-def _write_lane(blocks: Blocks, leaf: int, lane: int, slot: int, lanes: U8, at: int) -> None:
+def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: Int) -> None:
     for k in range(9):
         blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = lanes[at + k]
     blocks.leaf_slots[leaf * 32 + lane] = slot
@@ -217,7 +255,7 @@ def _write_lane(blocks: Blocks, leaf: int, lane: int, slot: int, lanes: U8, at: 
 
 
 @njit(cache=True, nogil=True)
-def _free_lane(blocks: Blocks, leaf: int) -> int:
+def _free_lane(blocks: Blocks, leaf: Int) -> Int:
     lane = 0
     while blocks.leaf_slots[leaf * 32 + lane] >= 0:
         lane += 1
@@ -225,7 +263,7 @@ def _free_lane(blocks: Blocks, leaf: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _open_leaf(blocks: Blocks, known: Known, group: int, count: int, s: Scratch) -> None:
+def _open_leaf(blocks: Blocks, known: Known, group: Int, count: Int, s: Scratch) -> None:
     """A group leaves its inline form: its slots move into a leaf."""
     epoch = blocks.state[EPOCH]
     leaf = new_leaf(blocks, group, 0, epoch)
@@ -239,7 +277,7 @@ def _open_leaf(blocks: Blocks, known: Known, group: int, count: int, s: Scratch)
 
 
 @njit(cache=True, nogil=True)
-def _open_chunk(blocks: Blocks, known: Known, group: int, s: Scratch) -> None:
+def _open_chunk(blocks: Blocks, known: Known, group: Int, s: Scratch) -> None:
     """A full leaf becomes a chunk."""
     leaf = np.int64(blocks.group_ref[group])
     chunk = new_node(blocks, group, np.int64(blocks.leaf_epoch[leaf]))
@@ -253,7 +291,7 @@ def _open_chunk(blocks: Blocks, known: Known, group: int, s: Scratch) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _enlargement(blocks: Blocks, node: int, position: int, low_a: int, high_a: int, low_b: int, high_b: int) -> int:
+def _enlargement(blocks: Blocks, node: Int, position: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int) -> Int:
     """How much area a box gains, then how large it is: smaller is better."""
     base = node * BOX_BYTES + position
     first_a = np.int64(blocks.boxes[base + 32])
@@ -266,7 +304,7 @@ def _enlargement(blocks: Blocks, node: int, position: int, low_a: int, high_a: i
 
 
 @njit(cache=True, nogil=True)
-def _chunk_for(blocks: Blocks, group: int, low_a: int, high_a: int, low_b: int, high_b: int, s: Scratch) -> int:
+def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, s: Scratch) -> Int:
     """The chunk whose box grows least; those that hold the middle are looked at first."""
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
@@ -316,8 +354,8 @@ def _chunk_for(blocks: Blocks, group: int, low_a: int, high_a: int, low_b: int, 
 
 @njit(cache=True, nogil=True)
 def _leaf_for(
-    blocks: Blocks, chunk: int, low_a: int, high_a: int, low_b: int, high_b: int, cell: int, low: int, high: int
-) -> int:
+    blocks: Blocks, chunk: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, cell: Int, low: Int, high: Int
+) -> Int:
     """Position of the leaf with room that suits best, -1 if all are full."""
     group = np.int64(blocks.node_group[chunk])
     plane = dimension(blocks, group, 0) >= 0
@@ -348,7 +386,7 @@ def _leaf_for(
 
 
 @njit(cache=True, nogil=True)
-def _put_in_chunk(blocks: Blocks, known: Known, group: int, slot: int, n: int, s: Scratch) -> None:
+def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
     """`n`: constraints of the slot in the scratch, 0 if they are not there any more."""
     chunk = np.int64(blocks.group_ref[group])
     a = dimension(blocks, group, 0)
@@ -414,7 +452,7 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: int, slot: int, n: int, s
 
 
 @njit(cache=True, nogil=True)
-def _widen(blocks: Blocks, node: int, position: int, which: int, cell: int, low: int, high: int, fresh: bool) -> None:
+def _widen(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int, fresh: Bool) -> None:
     base = node * BOX_BYTES + 96 * which + position
     if not fresh:
         first = np.int64(blocks.boxes[base + 32])
@@ -425,7 +463,7 @@ def _widen(blocks: Blocks, node: int, position: int, which: int, cell: int, low:
 
 
 @njit(cache=True, nogil=True)
-def put(blocks: Blocks, known: Known, slot: int, hashing: bool, s: Scratch) -> None:
+def put(blocks: Blocks, known: Known, slot: Int, hashing: Bool, s: Scratch) -> None:
     n = describe(blocks, known, slot, s)
     kind, first, second, _cost = choose(blocks, known, slot, n, hashing, s)
     group = _group_for(blocks, known, slot, kind, first, second, s)
@@ -438,7 +476,7 @@ def put(blocks: Blocks, known: Known, slot: int, hashing: bool, s: Scratch) -> N
 
 
 @njit(cache=True, nogil=True)
-def _count_topic(blocks: Blocks, known: Known, node: int, change: int) -> None:
+def _count_topic(blocks: Blocks, known: Known, node: Int, change: Int) -> None:
     while True:
         blocks.topic_below[node] += change
         if node == 0:
@@ -447,7 +485,7 @@ def _count_topic(blocks: Blocks, known: Known, node: int, change: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def put_in_group(blocks: Blocks, known: Known, group: int, slot: int, n: int, s: Scratch) -> None:
+def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
     """`n`: constraints of the slot, already in the scratch."""
     count = np.int64(blocks.group_count[group])
     blocks.group_count[group] += 1
@@ -475,7 +513,7 @@ def put_in_group(blocks: Blocks, known: Known, group: int, slot: int, n: int, s:
 
 
 @njit(cache=True, nogil=True)
-def recode_leaf(blocks: Blocks, known: Known, leaf: int, s: Scratch) -> None:
+def recode_leaf(blocks: Blocks, known: Known, leaf: Int, s: Scratch) -> None:
     """Of a leaf that stands alone in its group."""
     epoch = blocks.state[EPOCH]
     table = np.int64(blocks.group_table[blocks.leaf_group[leaf]])
@@ -492,7 +530,7 @@ def recode_leaf(blocks: Blocks, known: Known, leaf: int, s: Scratch) -> None:
 
 
 @njit(cache=True, nogil=True)
-def insert(blocks: Blocks, known: Known, slots: I32, begin: int, hashing: bool, s: Scratch) -> int:
+def insert(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, s: Scratch) -> Int:
     """Goes on until a pool may run out; returns the next position."""
     for i in range(begin, len(slots)):
         if not has_room(blocks):
@@ -502,7 +540,7 @@ def insert(blocks: Blocks, known: Known, slots: I32, begin: int, hashing: bool, 
 
 
 @njit(cache=True, nogil=True)
-def take(blocks: Blocks, known: Known, slot: int) -> None:
+def take(blocks: Blocks, known: Known, slot: Int) -> None:
     """Takes a slot out of its place. Its record is still there."""
     home = np.int64(blocks.home[slot])
     if home < 0:
@@ -544,7 +582,7 @@ def take(blocks: Blocks, known: Known, slot: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _left_chunk(blocks: Blocks, group: int, chunk: int, leaf: int) -> None:
+def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
     """After a slot has left a leaf of a chunk: what is empty goes."""
     blocks.node_live[chunk] -= 1
     blocks.node_gone[chunk] += 1
@@ -591,7 +629,7 @@ def remove(blocks: Blocks, known: Known, slots: I32) -> None:
 
 
 @njit(cache=True, nogil=True)
-def sweep(blocks: Blocks, known: Known, budget: int, hashing: bool, s: Scratch) -> bool:
+def sweep(blocks: Blocks, known: Known, budget: Int, hashing: Bool, s: Scratch) -> Bool:
     """Maintenance in small pieces, first node by node, then group by group: what is of an older coding is coded anew, chunks that have
     lost much are laid out anew, slots of groups that have become dear move to a cheaper access predicate. `budget` is in slots.
     Returns whether a round ended."""
@@ -600,26 +638,29 @@ def sweep(blocks: Blocks, known: Known, budget: int, hashing: bool, s: Scratch) 
         at = state[SWEEP]
         state[SWEEP] += 1
         budget -= 1
+        chunk = np.int64(0)
         if at < state[NODES]:
-            if at > 0 and blocks.node_group[at] and blocks.node_epoch[at] != ROOT_EPOCH:
-                budget -= _renew(blocks, known, at, s)
-            continue
-        group = at - state[NODES]
-        if group >= state[GROUPS]:
-            state[SWEEP] = 1
-            return True
-        if not blocks.group_table[group]:
-            continue
-        if blocks.group_form[group] <= LEAF:
-            budget -= np.int64(blocks.group_count[group])
+            if at == 0 or not blocks.node_group[at] or blocks.node_epoch[at] == ROOT_EPOCH:
+                continue
+            chunk = at
+            group = np.int64(blocks.node_group[at])
+            budget -= _renew(blocks, known, chunk, s)
+        else:
+            group = at - state[NODES]
+            if group >= state[GROUPS]:
+                state[SWEEP] = 1
+                return True
+            if not blocks.group_table[group] or blocks.group_form[group] > LEAF:
+                continue
             if blocks.group_form[group] == LEAF and blocks.leaf_epoch[blocks.group_ref[group]] != state[EPOCH]:
                 recode_leaf(blocks, known, np.int64(blocks.group_ref[group]), s)
-            _reconsider(blocks, known, group, hashing, s)
+                budget -= 32
+        budget -= _reconsider(blocks, known, group, chunk, hashing, s)
     return False
 
 
 @njit(cache=True, nogil=True)
-def _renew(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
+def _renew(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     """Returns the slots touched."""
     if blocks.node_epoch[chunk] != blocks.state[EPOCH]:
         blocks.state[RECODE_COUNT] += 1
@@ -631,29 +672,45 @@ def _renew(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _reconsider(blocks: Blocks, known: Known, group: int, hashing: bool, s: Scratch) -> None:
-    """A small group in a table that few use: its slots go where they are cheaper."""
+def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
+    """Of a chunk, or of a group that is smaller than one."""
+    n = 0
+    if not chunk and blocks.group_form[group] == INLINE:
+        for i in range(blocks.group_count[group]):
+            out[n] = blocks.group_slots[INLINE_SLOTS * group + i]
+            n += 1
+        return n
+    for position in range(32 if chunk else 1):
+        leaf = np.int64(blocks.child[chunk * 32 + position]) if chunk else np.int64(blocks.group_ref[group])
+        if not leaf:
+            continue
+        for lane in range(32):
+            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
+                out[n] = blocks.leaf_slots[leaf * 32 + lane]
+                n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _reconsider(blocks: Blocks, known: Known, group: Int, chunk: Int, hashing: Bool, s: Scratch) -> Int:
+    """Slots whose access predicate has become twice as dear as another move there. Two samples say whether to look at all. Returns
+    the slots looked at."""
+    members = np.empty(1100 if chunk else 32, np.int32)
+    n = _members(blocks, group, chunk, members)
     table = np.int64(blocks.group_table[group])
-    if blocks.table_count[table] > 64 or blocks.table_kind[table] == ALWAYS:
-        return
-    count = np.int64(blocks.group_count[group])
-    for _ in range(count):
-        if blocks.group_form[group] == INLINE:
-            slot = np.int64(blocks.group_slots[INLINE_SLOTS * group])
-        else:
-            leaf = np.int64(blocks.group_ref[group])
-            lane = 0
-            while blocks.leaf_slots[leaf * 32 + lane] < 0:
-                lane += 1
-            slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
-        n = describe(blocks, known, slot, s)
-        kind, first, second, _cost = choose(blocks, known, slot, n, hashing, s)
-        a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
-        b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
-        if find_table(blocks, kind, a, b) == table or not has_room(blocks):
-            return
+    looked = 0
+    moved = 0
+    for i in range(n):
+        if looked == 2 and not moved:
+            break
+        slot = np.int64(members[i])
+        found = describe(blocks, known, slot, s)
+        _kind, _first, _second, best = choose(blocks, known, slot, found, hashing, s)
+        looked += 1
+        if 2.0 * best > _cost_now(blocks, known, slot, table, found, s) or not has_room(blocks):
+            continue
         take(blocks, known, slot)
         put(blocks, known, slot, hashing, s)
         blocks.state[MOVE_COUNT] += 1
-        if not blocks.group_table[group]:
-            return
+        moved += 1
+    return looked

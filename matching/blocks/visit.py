@@ -1,6 +1,8 @@
 """From publications to candidates: which groups a publication reaches, which leaves, which lanes."""
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+# mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
+# Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 from typing import Final
@@ -28,6 +30,7 @@ from matching.blocks.view import (
 from matching.columns import Batch
 from matching.keys import OTHER, equality_hash
 from matching.machine import prefetch, trailing_zeros
+from matching.scalars import Bool, Int
 from matching.topics import TopicView
 
 U8 = npt.NDArray[np.uint8]
@@ -40,7 +43,7 @@ _AHEAD: Final = 6  # leaves asked for early: five cache lines each, about what a
 
 
 @njit(cache=True, nogil=True)
-def _longer(array: I32, need: int) -> I32:
+def _longer(array: I32, need: Int) -> I32:
     longer = np.empty(max(2 * len(array), need), np.int32)
     longer[: len(array)] = array
     return longer
@@ -48,8 +51,8 @@ def _longer(array: I32, need: int) -> I32:
 
 @njit(cache=True, nogil=True)
 def _test_leaves(
-    blocks: Blocks, leaves: I32, count: int, low: U8, high: U8, row: int, interval: bool, rows: I32, slots: I32, n: int
-) -> int:
+    blocks: Blocks, leaves: I32, count: Int, low: U8, high: U8, row: Int, interval: Bool, rows: I32, slots: I32, n: Int
+) -> Int:
     at = row * TABLE
     for i in range(min(_AHEAD, count)):
         base = np.int64(leaves[i]) * LEAF_LANES
@@ -75,8 +78,8 @@ def _test_leaves(
 
 @njit(cache=True, nogil=True)
 def _collect_leaves(
-    blocks: Blocks, chunk: int, low: U8, high: U8, row: int, interval: bool, leaves: I32, count: int
-) -> int:
+    blocks: Blocks, chunk: Int, low: U8, high: U8, row: Int, interval: Bool, leaves: I32, count: Int
+) -> Int:
     if interval:
         mask = box_test_interval(blocks.boxes, chunk * BOX_BYTES, low, high, row * TABLE)
     else:
@@ -90,8 +93,8 @@ def _collect_leaves(
 
 @njit(cache=True, nogil=True)
 def _visit_group(
-    blocks: Blocks, group: int, low: U8, high: U8, row: int, interval: bool, leaves: I32, rows: I32, slots: I32, n: int
-) -> int:
+    blocks: Blocks, group: Int, low: U8, high: U8, row: Int, interval: Bool, leaves: I32, rows: I32, slots: I32, n: Int
+) -> Int:
     """One publication in one group. There is room for all members."""
     form = blocks.group_form[group]
     if form == INLINE:
@@ -131,20 +134,20 @@ def _visit_group(
 
 
 @njit(cache=True, nogil=True)
-def _is_value(batch: Batch, entry: int, row: int) -> bool:
+def _is_value(batch: Batch, entry: Int, row: Int) -> Bool:
     """Not a published range."""
     return batch.vague[row] == 0 or batch.tag[entry] != OTHER
 
 
 @njit(cache=True, nogil=True)
-def _meets(batch: Batch, entry: int, key: np.uint64) -> bool:
+def _meets(batch: Batch, entry: Int, key: Int) -> Bool:
     return batch.low[entry] <= key <= batch.high[entry]
 
 
 @njit(cache=True, nogil=True)
 def _reach_by_attributes(
-    blocks: Blocks, batch: Batch, relaxed: bool, attributes: int, rows: I32, groups: I32
-) -> tuple[I32, I32, int]:
+    blocks: Blocks, batch: Batch, relaxed: Bool, attributes: Int, rows: I32, groups: I32
+) -> tuple[I32, I32, Int]:
     """Pairs of row and group: the tables that a row's attributes lead to, and in them the groups that fit its values."""
     where = np.full(attributes + 1, -1, np.int32)
     tables = blocks.state[TABLES]
@@ -220,8 +223,8 @@ def _reach_by_attributes(
 
 @njit(cache=True, nogil=True)
 def _reach_by_topics(
-    blocks: Blocks, topics: TopicView, batch: Batch, rows: I32, groups: I32, n: int
-) -> tuple[I32, I32, int]:
+    blocks: Blocks, topics: TopicView, batch: Batch, rows: I32, groups: I32, n: Int
+) -> tuple[I32, I32, Int]:
     """Groups of the topics above, at and below a row's own."""
     for row in range(len(batch.carried)):
         node = np.int64(batch.topic[row])
@@ -258,8 +261,8 @@ def _reach_by_topics(
 
 @njit(cache=True, nogil=True)
 def candidates(
-    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: bool, relaxed: bool, attributes: int
-) -> tuple[I32, I32, int]:
+    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: Bool, relaxed: Bool, attributes: Int
+) -> tuple[I32, I32, Int]:
     """Rows and slots of pairs, and how many there are."""
     total = len(batch.carried)
     room = max(64, 4 * total)
@@ -315,15 +318,15 @@ def _visit_together(
     blocks: Blocks,
     late_table: I32,
     late_row: I32,
-    late: int,
-    total: int,
+    late: Int,
+    total: Int,
     low: U8,
     high: U8,
-    interval: bool,
+    interval: Bool,
     rows: I32,
     slots: I32,
-    n: int,
-) -> tuple[I32, I32, int]:
+    n: Int,
+) -> tuple[I32, I32, Int]:
     """Group by group, chunk by chunk: all publications that reach it."""
     tables = blocks.state[TABLES]
     place = np.zeros(tables + 1, np.int64)
@@ -395,17 +398,17 @@ def _visit_together(
 @njit(cache=True, nogil=True)
 def _visit_chunk(
     blocks: Blocks,
-    chunk: int,
+    chunk: Int,
     list_of_rows: I32,
-    begin: int,
-    end: int,
+    begin: Int,
+    end: Int,
     low: U8,
     high: U8,
-    interval: bool,
+    interval: Bool,
     rows: I32,
     slots: I32,
-    n: int,
-) -> tuple[I32, I32, int]:
+    n: Int,
+) -> tuple[I32, I32, Int]:
     children = blocks.child[chunk * 32 : chunk * 32 + 32]
     for i in range(begin, end):
         if n + 1024 > len(rows):

@@ -147,7 +147,7 @@ def expected(model: Mapping[Any, Subscription], publication: Publication) -> lis
     return sorted(identity for identity, subscription in model.items() if matches(subscription, publication))
 
 
-@pytest.mark.parametrize("algorithm", ["linear", "auto"])
+@pytest.mark.parametrize("algorithm", NAMES)
 @pytest.mark.parametrize("text_ids", [False, True])
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

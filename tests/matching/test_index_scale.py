@@ -1,0 +1,112 @@
+"""`auto` at sizes at which chunks split, boxes are drawn anew, codes drift and slots move: held against the linear scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from matching import Index
+
+ROWS = 40
+
+
+def predicates(rng: np.random.Generator, ids: np.ndarray, style: str, shift: int = 0) -> pa.Table:
+    """Random subscriptions of one of several styles."""
+    attributes = {"equal": 6, "range": 5, "many": 80, "mixed": 6, "one": 3}[style]
+    each = {"equal": 4, "range": 3, "many": 5, "mixed": 3, "one": 1}[style]
+    count = len(ids)
+    chosen = rng.random((count, attributes)).argsort(1)[:, :each]
+    equal = rng.random((count, each)) < {"equal": 1.0, "range": 0.0, "many": 0.3, "mixed": 0.5, "one": 0.3}[style]
+    low = rng.integers(0, 40 if style == "equal" else 1000, (count, each)) + shift
+    high = low + rng.integers(0, 200, (count, each))
+    return pa.table(
+        {
+            "subscription_id": np.repeat(ids, each),
+            "attribute": [f"x{a}" for a in chosen.ravel()],
+            "operator": np.where(equal.ravel(), "=", "between"),
+            "value_int64": low.ravel(),
+            "high_int64": pa.array(high.ravel(), mask=equal.ravel()),
+        }
+    )
+
+
+def publications(rng: np.random.Generator, style: str, shift: int = 0) -> pa.Table:
+    attributes = {"equal": 6, "range": 5, "many": 80, "mixed": 6, "one": 3}[style]
+    absent = 0.8 if style == "many" else 0.1
+    domain = 40 if style == "equal" else 1100
+    return pa.table(
+        {
+            f"x{a}": pa.array(rng.integers(0, domain, ROWS) + shift, mask=rng.random(ROWS) < absent)
+            for a in range(attributes)
+        }
+    )
+
+
+def same(auto: Index, linear: Index, table: pa.Table) -> int:
+    answers = []
+    for index in (auto, linear):
+        found = index.match_table(table)
+        pairs = set(zip(found["row"].to_pylist(), found["subscription_id"].to_pylist(), strict=True))
+        assert len(pairs) == found.num_rows
+        answers.append(pairs)
+    assert answers[0] == answers[1]
+    return len(answers[0])
+
+
+@pytest.mark.parametrize("style", ["equal", "range", "many", "mixed", "one"])
+def test_agrees_with_the_scan_while_everything_changes(style: str) -> None:
+    rng = np.random.default_rng(7)
+    auto, linear = Index(), Index(algorithm="linear")
+    found = 0
+    for step in range(8):
+        # values drift, so that codes have to follow
+        shift = 1500 * (step // 3)
+        ids = rng.integers(0, 4000, 1500) if step else np.arange(4000)
+        table = predicates(rng, np.unique(ids), style, shift)
+        for index in (auto, linear):
+            assert index.add_predicates(table) == len(np.unique(ids))
+        found += same(auto, linear, publications(rng, style, shift))
+        gone = np.unique(rng.integers(0, 4000, 900))
+        assert auto.remove_many(gone) == linear.remove_many(gone)
+        table = publications(rng, style, shift)
+        found += same(auto, linear, table)
+        same(auto, linear, table.slice(3, 1))
+        assert len(auto) == len(linear)
+    assert found > 0
+    counters = auto.counters()
+    assert counters["slots"] == len(auto)
+    assert auto.remove_many(np.arange(4000)) == linear.remove_many(np.arange(4000))
+    left = auto.counters()
+    assert (left["slots"], left["groups"], left["leaves"], left["nodes"]) == (0, 0, 0, 0)
+
+
+def test_codes_follow_values_that_drift() -> None:
+    auto, linear = Index(), Index(algorithm="linear")
+    rng = np.random.default_rng(1)
+    for step in range(12):
+        ids = np.arange(400) + 400 * (step % 2)
+        table = predicates(rng, ids, "range", 10_000 * step)
+        for index in (auto, linear):
+            index.add_predicates(table)
+        same(auto, linear, publications(rng, "range", 10_000 * step))
+    counters = auto.counters()
+    assert counters["epoch"] > 0
+    assert counters["recodings"] > 0
+
+
+def test_topics_are_reached_from_above_and_below() -> None:
+    auto, linear = Index(), Index(algorithm="linear")
+    rng = np.random.default_rng(3)
+    topics = [""] + [".".join(map(str, rng.integers(0, 4, depth))) for depth in rng.integers(1, 6, 300)]
+    for identity in range(600):
+        topic, scope = topics[identity % len(topics)], ("overlap", "subtree")[identity % 2]
+        for index in (auto, linear):
+            index.add(identity, "x >= 3" if identity % 3 else None, topic=topic, scope=scope)  # type: ignore[arg-type]
+    gone = list(range(0, 600, 7))
+    for index in (auto, linear):
+        index.remove_many(gone)
+    table = pa.table({"x": list(range(len(topics))), "_topic": topics})
+    assert same(auto, linear, table) > 0
+    for row in range(0, len(topics), 17):
+        same(auto, linear, table.slice(row, 1))
