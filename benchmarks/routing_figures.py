@@ -59,7 +59,7 @@ def draw(table: pa.Table, folder: Path) -> None:
     rows = select(table, experiment="BCD")
     _lines(rows, folder, 3, "storing", "hops to store all subscriptions", paper=True, without=("pav",))
     _delivery(rows, folder)
-    _lines(rows, folder, 5, "overhead", "attributes examined", paper=False, log=True, suffix="a")
+    _lines(rows, folder, 5, "overhead", "attributes examined", paper=True, log=True, suffix="a")
     _lines(rows, folder, 5, "latency", "attributes examined at the slowest broker", paper=False, log=True, suffix="b")
     _lines(
         select(table, experiment="E"), folder, 6, "latency", "attributes examined at the slowest broker", x="attributes"
@@ -140,7 +140,7 @@ def _delivery(rows: pa.Table, folder: Path) -> None:
         axes.bar(place, pc.mean(of_scheme["delivery"]).as_py(), color=COLOURS[scheme], width=0.6)
         for column, style in (("model_delivery", "--"), ("paper_delivery", ":")):
             axes.hlines(pc.mean(of_scheme[column]).as_py(), place - 0.4, place + 0.4, "black", style, linewidth=1)
-    axes.set_xticks(range(len(COLOURS)), list(COLOURS))
+    axes.set_xticks(range(len(COLOURS)), list(COLOURS), rotation=45)
     axes.set_ylabel("hops to deliver all events")
     _legend(figure, [], paper=True)
     _save(figure, folder, "4")

@@ -44,6 +44,7 @@ class RuleColumns(NamedTuple):
     first: I64
     table: I32
     low: F64
+    width: F64  # of equal intervals, else 0
     heap: U8
     text_offset: I64
     text_length: I32
@@ -94,25 +95,42 @@ def at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length:
     return a_length <= b_length
 
 
+# The arrays are handed over one by one: a named tuple of ten would be copied at each call.
 @njit(cache=True, nogil=True)
-def _interval(rules: RuleColumns, r: int, tag: int, bits: int, length: int, heap: U8) -> Any:
-    """The last interval that begins at the value or below it, as a position in the table."""
-    begin = rules.first[r]
-    below = begin
-    above = rules.first[r + 1]
-    if tag == STRING:
-        while above - below > 1:
-            middle = (below + above) // 2
-            offset, size = rules.text_offset[middle], np.int64(rules.text_length[middle])
-            if at_most(rules.heap, offset, size, heap, bits, length):
-                below = middle
-            else:
-                above = middle
-        return below
-    value = np.int64(bits).view(np.float64) if tag == FLOAT else np.float64(bits)
+def _interval_of_number(low: F64, below: int, above: int, value: float, width: float) -> Any:
+    """The last interval that begins at the value or below it, the first if none does; as a position in the table.
+
+    Equal intervals are computed; rounding may miss by one, which the ends then tell: it is the same answer.
+    """
+    if width > 0:
+        steps = (value - low[below]) / width
+        if not steps >= 1:
+            return below
+        if steps >= above - below:
+            return above - 1
+        place = below + np.int64(steps)
+        if low[place] > value:
+            return place - 1
+        if place + 1 < above and low[place + 1] <= value:
+            return place + 1
+        return place
     while above - below > 1:
-        middle = (below + above) // 2
-        if rules.low[middle] <= value:
+        middle = (below + above) >> 1
+        if low[middle] <= value:
+            below = middle
+        else:
+            above = middle
+    return below
+
+
+@njit(cache=True, nogil=True)
+def _interval_of_text(
+    low: U8, low_offset: I64, low_length: I32, below: int, above: int, heap: U8, offset: int, length: int
+) -> Any:
+    """The same for texts, in byte order."""
+    while above - below > 1:
+        middle = (below + above) >> 1
+        if at_most(low, low_offset[middle], np.int64(low_length[middle]), heap, offset, length):
             below = middle
         else:
             above = middle
@@ -160,8 +178,22 @@ def route_rows(
                 if rules.kind[r] == VALUE:
                     key = _value_hash(rules.seed[r], tag, bits, length, entries.heap)
                     partition = np.int64(key % many)
+                elif tag == STRING:
+                    place = _interval_of_text(
+                        rules.heap,
+                        rules.text_offset,
+                        rules.text_length,
+                        rules.first[r],
+                        rules.first[r + 1],
+                        entries.heap,
+                        bits,
+                        length,
+                    )
+                    partition = np.int64(rules.table[place])
                 else:
-                    partition = np.int64(rules.table[_interval(rules, r, tag, bits, length, entries.heap)])
+                    value = np.int64(bits).view(np.float64) if tag == FLOAT else np.float64(bits)
+                    place = _interval_of_number(rules.low, rules.first[r], rules.first[r + 1], value, rules.width[r])
+                    partition = np.int64(rules.table[place])
             if seen[partition] != row:
                 seen[partition] = row
                 # insertion keeps the row sorted: it has a few partitions

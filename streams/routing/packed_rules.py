@@ -45,7 +45,7 @@ def _pack(rules: Sequence[Rule]) -> RuleColumns:
     count = len(rules)
     kind, family = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     partition, seed = np.zeros(count, np.int32), np.zeros(count, np.uint64)
-    first = np.zeros(count + 1, np.int64)
+    first, width = np.zeros(count + 1, np.int64), np.zeros(count, np.float64)
     table: list[int] = []
     low: list[float] = []
     texts: list[bytes] = []
@@ -60,6 +60,7 @@ def _pack(rules: Sequence[Rule]) -> RuleColumns:
         elif isinstance(rule, ByInterval):
             kind[r] = INTERVAL
             table += rule.table
+            width[r] = rule.width
             strings = rule.attribute.family is Family.STRING
             low += [0.0] * len(rule.lows) if strings else rule.lows
             texts += rule.lows if strings else [b""] * len(rule.lows)
@@ -69,5 +70,15 @@ def _pack(rules: Sequence[Rule]) -> RuleColumns:
     np.cumsum(length[:-1], out=offset[1:])
     heap = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
     return RuleColumns(
-        kind, family, partition, seed, first, np.array(table, np.int32), np.array(low, np.float64), heap, offset, length
+        kind,
+        family,
+        partition,
+        seed,
+        first,
+        np.array(table, np.int32),
+        np.array(low, np.float64),
+        width,
+        heap,
+        offset,
+        length,
     )

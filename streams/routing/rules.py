@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Set
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -99,9 +100,10 @@ class ByInterval(Rule):
     """A key for each interval of the domain. Usable are constraints of the attribute's type: each has a lowest and a
     highest interval. `interval` grows with the value, and what lies outside the domain belongs to the nearest end."""
 
-    def __init__(self, attribute: Attribute, partitions: int, lows: list[Any]) -> None:
+    def __init__(self, attribute: Attribute, partitions: int, lows: list[Any], width: float = 0.0) -> None:
         super().__init__(attribute, partitions)
         self.lows = lows  # bytes for strings, doubles for everything else
+        self.width = width if _are_apart(lows, width) else 0.0  # of equal intervals that doubles tell apart
         seed = combine(text_hash(attribute.name), attribute.family)
         self.table = [combine(seed, interval) % partitions for interval in range(len(lows))]
 
@@ -143,7 +145,10 @@ class ByInterval(Rule):
 def by_interval(attribute: Attribute, partitions: int) -> ByInterval:
     """The intervals that the catalog gives."""
     if isinstance(attribute.intervals, int):
-        return ByInterval(attribute, partitions, _steps(attribute, attribute.interval_width))
+        low, span = _extent(attribute)
+        width = attribute.interval_width
+        count = max(ceil(span / width), 1)
+        return ByInterval(attribute, partitions, _lows(low, width, count), width)
     assert attribute.intervals is not None
     return ByInterval(attribute, partitions, [_measured(low) for low in attribute.intervals])
 
@@ -152,18 +157,25 @@ def by_precision(attribute: Attribute, partitions: int) -> ByInterval:
     """An interval for each value that the precision tells apart; texts have none, so their intervals are taken."""
     if attribute.precision is None:
         return by_interval(attribute, partitions)
-    return ByInterval(attribute, partitions, _steps(attribute, attribute.precision))
+    low, span = _extent(attribute)
+    # both ends are values: 0 to 500 by 1 are 501
+    width = attribute.precision
+    return ByInterval(attribute, partitions, _lows(low, width, int(span / width) + 1), width)
 
 
-def _steps(attribute: Attribute, width: float) -> list[Any]:
+def _extent(attribute: Attribute) -> tuple[float, float]:
     assert attribute.domain is not None
-    low, high = attribute.domain
-    count = max(int(np.ceil((_measured(high) - _measured(low)) / width)), 1)
-    # the highest value begins an interval of its own if it can: integers from 0 to 500 by 1 are 501 values
-    if attribute.type == "integer" and _measured(low) + count * width <= _measured(high):
-        count += 1
-    lows: list[Any] = (_measured(low) + np.arange(count) * width).tolist()
+    return _measured(attribute.domain[0]), attribute.span
+
+
+def _lows(low: float, width: float, count: int) -> list[Any]:
+    lows: list[Any] = (low + np.arange(count) * width).tolist()
     return lows
+
+
+def _are_apart(lows: list[Any], width: float) -> bool:
+    """Whether each begins one width after the one before: far from zero doubles are too coarse for narrow intervals."""
+    return width > 0 and bool((np.abs(np.diff(lows) - width) < width / 100).all())
 
 
 def _measured(constant: Any) -> Any:

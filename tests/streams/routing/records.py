@@ -82,7 +82,7 @@ PATHS = ["", "1", "1.2", "1.2.3", "2", "10"]
 NAMES = ["kind", "size", "code", "road", "at", "level", "open", "place", "extra", "spot"]
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     if isinstance(value, str):
         return f"'{value}'"
     if isinstance(value, bool):
@@ -110,15 +110,18 @@ FITTING: dict[str, list[object]] = {
 ODD = [float("nan"), float("inf"), 2**70, True, "a", 1, TIMES[0], Path("1"), Point(0.0, 0.0)]
 
 
+def predicates() -> st.SearchStrategy[str]:
+    return st.sampled_from(NAMES).flatmap(predicates_on)
+
+
 @st.composite
-def predicates(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(NAMES))
+def predicates_on(draw: st.DrawFn, name: str) -> str:
     odd = draw(st.integers(0, 9)) == 0
     if name == "spot":
         return draw(st.sampled_from(["overlaps(spot, BOX(0, 0, 3, 3))", "spot IS NOT NULL", "spot IS NULL"]))
     pool = [1, "a"] if odd else FITTING[name]
-    constant = _literal(draw(st.sampled_from(pool)))
-    other = _literal(draw(st.sampled_from(pool)))
+    constant = literal(draw(st.sampled_from(pool)))
+    other = literal(draw(st.sampled_from(pool)))
     ordered = pool[0] not in (True, False) and not isinstance(pool[0], bool)
     forms = [f"{name} = {constant}", f"{name} IN ({constant}, {other})", f"{name} IS NULL", f"{name} IS NOT NULL"]
     forms += [f"{name} != {constant}"]

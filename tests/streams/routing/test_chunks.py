@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.routing import SCHEMES, Publication, make_scheme
+from streams.routing import SCHEMES, Catalog, Publication, make_scheme
 from streams.routing.columns import Placement, Publications, Texts
 from tests.streams.routing.records import CATALOG, DIVISIONS, publications
 
@@ -16,7 +16,7 @@ def storable(publication: Publication) -> Publication:
     return Publication(publication.publication_id, publication.topic, kept, publication.condition)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(publications().map(storable), max_size=10), st.sampled_from([1, 3, 64]), st.integers(1, 3))
 def test_a_chunk_goes_where_its_records_go(records, partitions, depth):
     chunk = Publications.of(records)
@@ -28,6 +28,21 @@ def test_a_chunk_goes_where_its_records_go(records, partitions, depth):
         assert [placement.row(row) for row in range(len(records))] == [scheme.publication(r) for r in records], (
             scheme.name
         )
+
+
+@pytest.mark.parametrize("low", [0, 7, -50, 2**52, 2**60])
+@pytest.mark.parametrize("span", [1, 3, 100, 4_097])
+def test_equal_intervals_are_the_same_computed_and_searched(low, span):
+    """Beyond 2^53 neighbouring integers are one double, and equal intervals are no longer equal."""
+    entry = {"name": "x", "type": "integer", "kind": "range", "domain": [low, low + span], "intervals": 9}
+    catalog = Catalog.from_json({"attribute": [entry]})
+    values = [low + offset for offset in (*range(-2, 12), span // 2, span - 1, span, span + 1, 3 * span)]
+    values += [low + span * fraction / 97 for fraction in range(97)]
+    records = [Publication(str(row), attributes={"x": value}) for row, value in enumerate(values)]
+    for name in ("iim", "pav"):
+        scheme = make_scheme(name, 1_009, catalog=catalog)
+        placement = scheme.route_publications(Publications.of(records))
+        assert [placement.row(row) for row in range(len(records))] == [scheme.publication(r) for r in records]
 
 
 @pytest.mark.parametrize("name", SCHEMES)
