@@ -69,6 +69,8 @@ class Figures:
 
     def add(self, load_: str, found: str, wanted: str, holds: bool) -> None:
         self.rows.append((load_, found, wanted, holds))
+        # at once, so that a run that fails later has not measured in vain
+        print(f"{load_}: {found} ({wanted} wanted)", file=sys.stderr, flush=True)
 
 
 def generate(seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -6,13 +6,11 @@ A filter here may let too much through, never too little: what it lets through i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from functools import reduce
 from typing import Any, Final
 
 from matching.normal_form import Family
 from matching.oracle import Subscription
-from schemas.times import EPOCH
 from spark_batch.order import AFTER, ancestors, order_text
 from spark_batch.rows import Picked
 from spark_batch.tables import MAPS
@@ -33,10 +31,10 @@ _COLUMNS_OF: Final = {
 
 
 def moment(micros: int) -> Any:
-    """A literal of that time; exact, whatever the session's zone."""
+    """A literal of that time; exact, whatever the session's zone, and beyond the years that Python knows."""
     from pyspark.sql import functions as f
 
-    return f.lit(EPOCH + timedelta(microseconds=micros))
+    return f.timestamp_micros(f.lit(micros).cast("long"))
 
 
 def reachable(subscriptions: Sequence[Subscription]) -> Any:
