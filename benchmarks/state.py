@@ -191,7 +191,11 @@ def main(arguments: list[str] | None = None) -> None:
         task = progress.add_task("", total=len(chosen))
         for load in chosen:
             progress.update(task, description=f"{load.name} ({load.layout})")
-            results.append(in_own_process(load, given.cpu))
+            result = in_own_process(load, given.cpu)
+            results.append(result)
+            progress.console.print(
+                f"{load.name} ({load.layout}): {result.us:.1f} us, {result.pairs:.2f} pairs an operation"
+            )
             progress.advance(task)
     show(console, chosen, results)
     plot(chosen, results, given.plot)
