@@ -31,7 +31,7 @@ from benchmarks.routing_decision import measure_decisions
 from benchmarks.routing_figures import draw
 from benchmarks.routing_load import Ranges, Setting, make_load
 from benchmarks.routing_model import Model
-from benchmarks.routing_simulation import HASHINGS, Brokers, Costs
+from benchmarks.routing_simulation import HASHINGS, Brokers
 
 SCHEMES = ("ferry", "pan", "pav", "hybrid", "iim:12", "iim:25", "iim:50")
 # Experiment F tries these; the total changes slowly where they are far apart.
@@ -166,8 +166,6 @@ def main() -> None:
     images = None if arguments.quick else arguments.images
     sys.exit(0 if run(quick=arguments.quick, results=arguments.results, images=images) or arguments.quick else 1)
 
-
-__all__ = ["SCHEMES", "Costs", "Task", "run", "run_task", "simulate", "tasks"]
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ def storable(publication: Publication) -> Publication:
     return Publication(publication.publication_id, publication.topic, kept, publication.condition)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(publications().map(storable), max_size=10), st.sampled_from([1, 3, 64]), st.integers(1, 3))
 def test_a_chunk_goes_where_its_records_go(records, partitions, depth):
     chunk = Publications.of(records)

@@ -20,7 +20,7 @@ def index_of(catalog: Catalog) -> Index:
 INDEXES = [(make_scheme("constraints", len(c.partitions), catalog=c), index_of(c)) for c in DIVISIONS]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(attributes())
 def test_the_grid_finds_what_the_index_of_conditions_finds(values):
     """And what satisfies none of them goes everywhere."""

@@ -44,7 +44,7 @@ ALL += [make_scheme(name, 4) for name in SCHEMES]
 ALL += [make_scheme("constraints", len(catalog.partitions), catalog=catalog) for catalog in DIVISIONS]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(subscriptions(), min_size=1, max_size=8), st.lists(publications(), min_size=1, max_size=8))
 def test_what_matches_shares_a_partition(wanted, offered):
     for subscription in wanted:
@@ -53,7 +53,7 @@ def test_what_matches_shares_a_partition(wanted, offered):
                 check(scheme, subscription, publication)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pairs())
 def test_a_publication_made_for_a_subscription_meets_it(pair):
     subscription, publication = pair
