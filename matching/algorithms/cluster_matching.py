@@ -54,6 +54,7 @@ LOOKAHEAD: Final = 8 * UNFOLD
 _COLUMNS_AHEAD: Final = 1
 SPECIALISED: Final = 10
 
+# Inlined into the match: a call hands over four arrays and counts their references, which costs as much as fifty checks.
 # words, base, capacity, count, size, bits, row, rows, slots, n -> n
 Check: TypeAlias = Callable[[U32, Int, Int, Int, Int, U8, Int, I32, I32, Int], Int]
 
@@ -61,7 +62,7 @@ Check: TypeAlias = Callable[[U32, Int, Int, Int, Int, U8, Int, I32, I32, Int], I
 def specialised(predicates: int, ahead: bool) -> Check:
     """Code for clusters of so many predicates, at least 1."""
 
-    @njit(cache=True, nogil=True)
+    @njit(cache=True, nogil=True, inline="always")
     def check(
         words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
     ) -> Int:
@@ -91,7 +92,7 @@ def specialised(predicates: int, ahead: bool) -> Check:
 def generic(ahead: bool) -> Check:
     """Code for clusters of any number of predicates, none included."""
 
-    @njit(cache=True, nogil=True)
+    @njit(cache=True, nogil=True, inline="always")
     def check(
         words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
     ) -> Int:
@@ -127,7 +128,7 @@ _p0, _p1, _p2, _p3, _p4, _p5, _p6, _p7, _p8, _p9, _p10 = PLAIN
 _a0, _a1, _a2, _a3, _a4, _a5, _a6, _a7, _a8, _a9, _a10 = AHEAD
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _check_plain(
     words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
 ) -> Int:
@@ -154,7 +155,7 @@ def _check_plain(
     return _p0(words, base, capacity, count, size, bits, row, rows, slots, n)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _check_ahead(
     words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
 ) -> Int:
