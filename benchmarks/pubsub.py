@@ -143,16 +143,16 @@ def updates(load: Load, **options: Any) -> tuple[float, float, float]:
     )
 
 
-def run(quick: bool = False) -> list[Figure]:
+def run(most: int = 1_000_000) -> list[Figure]:
+    """Up to `most` subscriptions."""
     console = Console()
-    million = 10_000 if quick else 1_000_000
     figures: list[Figure] = []
     structures = {"PS-IT": "interval", "PS-RBPST": "rbpst"}
 
     sized: list[Figure] = []
     for zipf in (False, True):
-        load = loads.mix(million, zipf, BATCH)
-        for bucket_size in track((100, 500, 1000, 5000, 20_000), f"bucket sizes, {load.name}", console=console):
+        load = loads.mix(most, zipf, BATCH)
+        for bucket_size in track((500, 1000, 5000, 20_000), f"bucket sizes, {load.name}", console=console):
             for name, structure in structures.items():
                 sized.append(
                     measure(
@@ -168,7 +168,7 @@ def run(quick: bool = False) -> list[Figure]:
 
     grown: list[Figure] = []
     for zipf in (False, True):
-        for count in track((million // 10, million // 4, million // 2, million), "subscriptions", console=console):
+        for count in track((most // 10, most // 2, most), "subscriptions", console=console):
             load = loads.mix(count, zipf, BATCH)
             grown.append(measure(load, "linear", algorithm="linear"))
             for name, structure in structures.items():
@@ -178,7 +178,7 @@ def run(quick: bool = False) -> list[Figure]:
     show(console, "Number of subscriptions", grown)
     figures += sized + grown
 
-    load = loads.mix(million // 2, False, BATCH)
+    load = loads.mix(most // 2, False, BATCH)
     table = Table(title=f"Updates at {load.subscriptions:,}, us each")
     for heading in ("buckets", "remove, by 1,000", "add, by 1,000", "replace alone"):
         table.add_column(heading, justify="right")
@@ -191,8 +191,8 @@ def run(quick: bool = False) -> list[Figure]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the subscriptions")
-    run(parser.parse_args().quick)
+    parser.add_argument("--most", type=int, default=1_000_000, help="subscriptions, at most")
+    run(parser.parse_args().most)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from matching.algorithms import NAMES
 from matching.algorithms.compiling import compile_clustering
+from matching.algorithms.pubsub.warm import compile_pubsub
 from matching.condition import Condition
 from matching.index import Index
 from matching.publications import attributes_of
@@ -27,6 +28,7 @@ def compile_kernels() -> None:
         _exercise(Index(algorithm=algorithm))
     # what a small load does not reach: the choice of tables, and moves between them
     compile_clustering()
+    compile_pubsub()
 
 
 def _exercise(index: Index) -> None:

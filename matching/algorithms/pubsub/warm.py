@@ -5,7 +5,7 @@ from __future__ import annotations
 from matching.index import Index
 
 
-def compile_kernels() -> None:
+def compile_pubsub() -> None:
     for structure in ("rbpst", "interval", "suffix", "aho-corasick"):
         index = Index(algorithm="pubsub", structure=structure, bucket_size=1)
         # parts from a neighbour, finds the same predicate, gives way, and grows
