@@ -4,7 +4,7 @@ A node knows its successor and its fingers, the owners of the points 1, 2, 4, ..
 last finger before the key until the key lies between a node and its successor, and then to that successor.
 
 `full`: every point of the ring is a node, so that a finger may be the owner itself and a lookup takes one hop for each
-one-bit of the distance: half of the logarithm of the nodes on average, exactly what Lo and Chiu's figures show for
+one-bit of the distance: half of the logarithm of the nodes on average, which is what Lo and Chiu's figures show for
 their 4,096. `random`: nodes are hashed to a much larger ring. Then the stretches that they own vary in length.
 """
 

@@ -70,7 +70,10 @@ def tasks(*, quick: bool) -> Iterator[Task]:
         for gap, ranges in curves:
             for min_range in (100, 500) if quick else (100, 200, 300, 400, 500):
                 # the model is smooth: a few draws of the schema are enough
-                yield Task("F", replace(base, min_range=min_range, gap=gap, ranges=ranges), seed, seed < 3)
+                setting = replace(base, min_range=min_range, gap=gap, ranges=ranges)
+                yield Task("F", setting, seed, seed < 3)
+                if seed < 3 and gap == 0 and ranges == "quarter":
+                    yield Task("F random", replace(setting, spacing="random"), seed, False)
 
 
 @lru_cache(maxsize=2)
@@ -83,7 +86,7 @@ def run_task(task: Task) -> list[Row]:
     model = Model(task.setting, load.schema)
     ring = _ring(task.setting.nodes, task.seed, task.setting.spacing)
     schemes: Iterable[str] = SCHEMES
-    if task.experiment == "F":
+    if task.experiment.startswith("F"):
         schemes = [f"iim:{number}" for number in INTERVALS]
     rows: list[Row] = []
     for hashing in HASHINGS:

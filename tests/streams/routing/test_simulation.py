@@ -146,7 +146,7 @@ def test_the_model_predicts_the_simulation():
 
 def test_the_quick_form_has_all_experiments():
     work = list(tasks(quick=True))
-    assert {task.experiment for task in work} == {"A", "BCD", "random", "E", "F"}
+    assert {task.experiment for task in work} == {"A", "BCD", "random", "E", "F", "F random"}
     for experiment in ("A", "BCD", "F"):
         rows = run_task(next(task for task in work if task.experiment == experiment))
         assert {row["hashing"] for row in rows} == set(HASHINGS)
