@@ -28,6 +28,7 @@ from tests.outside import PATIENCE, WorkerUnderTest
 pytestmark = pytest.mark.broker
 PARTITIONS = 2
 HOT = "30s"
+TOPICS = ["", "1", "1.2", "2", "2.1", "3.3.3", "4"]
 
 
 class Load:
@@ -53,15 +54,21 @@ class Load:
 
     def _one(self) -> None:
         rng = self.random
-        topic = rng.choice(["", "1", "1.2", "2", "2.1", "3.3.3", "4"])
+        topic = rng.choice(TOPICS)
         kind = rng.random()
         if kind < 0.5:
-            fields: dict[str, Any] = {"topic": topic, "attributes": {"x": rng.randint(0, 9), "kind": rng.choice("ab")}}
+            number = self.sent["publications"] if rng.random() < 0.95 else rng.randint(0, 50)
+            name = (
+                f"p{number}"  # sometimes one that was there before: publications are immutable, its topic is the same
+            )
+            fields: dict[str, Any] = {
+                "topic": TOPICS[number % len(TOPICS)],
+                "attributes": {"x": rng.randint(0, 9), "kind": rng.choice("ab")},
+            }
             if rng.random() < 0.2:
                 fields["expires_at"] = time.time_ns() // 1000 + rng.randint(0, 5_000_000)
             if rng.random() < 0.1:
                 fields["publisher_id"] = "publisher"
-            name = f"p{self.sent['publications']}" if rng.random() < 0.95 else f"p{rng.randint(0, 50)}"
             self._send("publications", name, fields)
         elif kind < 0.9:
             fields = {
