@@ -54,7 +54,7 @@ def open_store(
     `budget`: bytes for caches, memtables and indexes, or a `Budget` that several stores share.
     `hot_window`: microseconds that publications are kept after they arrived; None: until they expire.
     `lateness`: microseconds that subscriptions are kept after they ended, for publications that come late.
-    `earlier_limit`: how many earlier publications a self-joining one finds at most, the latest first.
+    `earlier_limit`: how many earlier publications a self-joining one finds on a topic of its own, at most; the latest.
     `every`: microseconds between two questions of a subscription, for `repeated`.
     """
     if layout not in SERIES:

@@ -156,7 +156,9 @@ class Oracle:
                 and old.topics & item.topics
             ]
             earlier.sort(key=lambda old: (old.time, self.items.index(old)), reverse=True)
-            found |= {("publication", old.id) for old in earlier[: self.earlier_limit]}
+            for topic in item.topics:
+                there = [old for old in earlier if topic in old.topics]
+                found |= {("publication", old.id) for old in there[: self.earlier_limit]}
         return found
 
 
