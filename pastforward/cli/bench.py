@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import Final
+
 import click
+
+MODULES: Final = {
+    "codecs": "Encoding and decoding: ours, fastavro, apache avro.",
+    "conditions": "Parsing conditions: a known shape, a new one, the structured form.",
+    "matching": "The index against the clock: equality-led, range-led, PUBSUB's mix, churn.",
+    "fabret": "The algorithms of Fabret et al. on their load.",
+    "pubsub": "The structures of Mishra and Sahni on their load.",
+    "state": "The store: flat cells, quad tree, self-joins, a small budget.",
+    "routing": "Lo and Chiu's experiments A to F, and the cost of a routing decision.",
+    "history": "Spark: ingest, compaction, backfill.",
+}
 
 
 @click.group()
@@ -12,3 +27,36 @@ def bench() -> None:
     \b
     Example: pastforward bench codecs
     """
+
+
+def _run(name: str, arguments: tuple[str, ...]) -> int:
+    """A process of its own: figures of memory are then its own too."""
+    return subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False).returncode
+
+
+def _add(name: str, text: str) -> None:
+    @bench.command(
+        name,
+        help=f"{text} `pastforward bench {name} -- --help` lists its own options.\n\n\\b\nExample: pastforward bench {name}",
+        context_settings={"ignore_unknown_options": True},
+    )
+    @click.argument("arguments", nargs=-1)
+    def run(arguments: tuple[str, ...]) -> None:
+        sys.exit(_run(name, arguments))
+
+
+for _name, _text in MODULES.items():
+    _add(_name, _text)
+
+
+@bench.command("all")
+def everything() -> None:
+    """All of them, one after the other.
+
+    \b
+    Example: pastforward bench all
+    """
+    failed = [name for name in MODULES if _run(name, ())]
+    if failed:
+        click.echo(f"failed: {', '.join(failed)}", err=True)
+    sys.exit(bool(failed))

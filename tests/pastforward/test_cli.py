@@ -157,3 +157,28 @@ def descendants(pid: int) -> list[int]:
         for child in task.read_text().split():
             found += descendants(int(child))
     return found
+
+
+def test_routing_propose_compares_all_schemes(command: Command, tmp_path: Path) -> None:
+    subscriptions = [{"subscription_id": f"s{n}", "subscriber_id": "a", "where": f"x = {n % 7}"} for n in range(50)]
+    publications = [{"topic": str(n % 5), "attributes": {"x": n % 7}} for n in range(50)]
+    for name, lines in (("s", subscriptions), ("p", publications)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    done = command(
+        "routing",
+        "propose",
+        "--subscriptions",
+        "s",
+        "--publications",
+        "p",
+        "--plot",
+        "costs.svg",
+        "--json",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "dewey" in done.stdout
+    assert (tmp_path / "costs.svg").stat().st_size > 1000
+    done = command("routing", "propose", "--subscriptions", "s", "--publications", "s", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "line 1" in done.stderr
