@@ -10,6 +10,7 @@ from matching.algorithms.compiling import compile_clustering
 from matching.algorithms.pubsub.warm import compile_pubsub
 from matching.condition import Condition
 from matching.index import Index
+from matching.oracle import SEMANTICS
 from matching.publications import attributes_of
 from matching.values import Box, Point
 
@@ -33,7 +34,7 @@ def compile_kernels() -> None:
 
 def _exercise(index: Index) -> None:
     for number, text in enumerate(CONDITIONS * 8):
-        semantics = ("classical", "symmetric", "intersect")[number % 3]
+        semantics = SEMANTICS[number % len(SEMANTICS)]
         index.add(number, Condition.parse(text), topic="1.2", starts_at=0, ends_at=1 << 40, semantics=semantics)
     index.add_predicates(
         pa.table(

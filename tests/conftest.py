@@ -21,6 +21,13 @@ for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
     del os.environ[_name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several processes, all that needs the broker runs in one of them: there is one broker for the whole run."""
+    for item in items:
+        if item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.xdist_group("broker"))
+
+
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     directory = tmp_path_factory.mktemp("pastforward")

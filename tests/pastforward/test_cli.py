@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -182,3 +183,13 @@ def test_routing_propose_compares_all_schemes(command: Command, tmp_path: Path) 
     done = command("routing", "propose", "--subscriptions", "s", "--publications", "s", cwd=tmp_path)
     assert done.returncode == 1
     assert "line 1" in done.stderr
+
+
+@pytest.mark.broker
+def test_the_demo_shows_both_phases(command: Command, tmp_path: Path) -> None:
+    flags = ["--seconds", "15", "--drivers", "60", "--partitions", "2", "--jars-dir", str(ROOT / ".jars")]
+    done = command("demo", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    past, live = re.findall(r"notifications past (\d+) live (\d+)", done.stdout)[-1]
+    assert int(past) > 0
+    assert int(live) > 0
