@@ -78,8 +78,8 @@ class Disk:
         names = set(rocks.Rocks.families_at(self._directory.database)) - {"default"}
         text = self._rocks.get(_STATE)
         state: dict[str, Any] = json.loads(text) if text else {}
-        for slot, (name, series, life, opened_at, until, rows) in enumerate(state.get("families", [])):
-            family = Family(name, series, life, opened_at, until, rows, slot)
+        for slot, (name, series, life, opened_at, until, rows, kinds) in enumerate(state.get("families", [])):
+            family = Family(name, series, life, opened_at, until, rows, kinds, slot)
             if family.name not in names:
                 raise ValueError(f"column family {family.name} is missing")
             names.remove(family.name)
@@ -155,6 +155,7 @@ class Disk:
             chosen = choices == choice
             family = self._family_for(self.series[choice % 2], choice // 2, memory.scalars)
             family.rows += int(chosen.sum())
+            family.kinds |= 1 << choice % 2
             family.until = max(family.until, int(until[chosen].max()))
             slots[chosen] = family.slot
         memory.items["family"][items] = slots
@@ -224,7 +225,7 @@ class Disk:
         self._serial += 1
         name = f"{series}-{life:02d}-{self._serial:08d}"
         family = Family(
-            name, series, life, log_time, records.EARLIEST, 0, self._free_slot(int(scalars[records.SWEEPS]))
+            name, series, life, log_time, records.EARLIEST, 0, 0, self._free_slot(int(scalars[records.SWEEPS]))
         )
         family.rdict, family.handle = self._rocks.create_family(name)
         self.families.append(family)

@@ -38,13 +38,18 @@ class Family:
     opened_at: int  # log time
     until: int  # the last log time at which a row may matter
     rows: int
+    kinds: int  # bit 0: it holds subscriptions, bit 1: publications
     slot: int  # the number that items carry
     rdict: Any = None
     handle: Any = None
     dropped_at_sweep: int = -1
 
     def record(self) -> list[Any]:
-        return [self.name, self.series, self.life, self.opened_at, self.until, self.rows]
+        return [self.name, self.series, self.life, self.opened_at, self.until, self.rows, self.kinds]
+
+    def holds(self, kind: int) -> bool:
+        """The two kinds often live for different times: half of the look-ups in `dual` need not be made."""
+        return bool(self.kinds >> kind & 1)
 
     def full(self, log_time: int) -> bool:
         if self.life == FOREVER:

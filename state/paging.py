@@ -61,7 +61,7 @@ class Pager:
         return to_rows(self._keys, self._values, self._slots)
 
     def _of(self, kind: int) -> list[Family]:
-        return [family for family in self._families if family.series == self._series[kind]]
+        return [family for family in self._families if family.series == self._series[kind] and family.holds(kind)]
 
     def by_ids(self, kind: int, identities: list[bytes]) -> None:
         """The rows of these ids."""
@@ -92,7 +92,7 @@ class Pager:
             at: list[tuple[bytes, bytes]] = []
             below: dict[bytes, tuple[int | None, int | None]] = {}
             for kind in (records.SUBSCRIPTION, records.PUBLICATION):
-                if family.series != self._series[kind]:
+                if family.series != self._series[kind] or not family.holds(kind):
                     continue
                 for path, low in wanted[kind].items():
                     start = path + bytes((1 + kind,))
