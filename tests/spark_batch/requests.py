@@ -13,7 +13,7 @@ from schemas import BackfillRequest, CanonicalSubscription, Version, encode
 from streams.outgoing import Outgoing
 from streams.routes import Route, Routes
 
-FAR = 1 << 50  # microseconds: later than everything that a test publishes
+FAR = 1 << 52  # microseconds, the year 2112: later than everything that a test publishes
 
 
 def ask(settings: Settings, name: str, cut: dict[int, int], where: str | None = None, **fields: Any) -> bytes:
