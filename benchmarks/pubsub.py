@@ -30,6 +30,7 @@ BATCH = 1000
 # The linear scan of a million takes about a tenth of a second a publication.
 LINEAR_BATCH = 10
 REPETITIONS = 5
+WIDTH = 150  # of the tables, also where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def updates(load: Load, **options: Any) -> tuple[float, float, float]:
 def run(most: int = 1_000_000) -> list[Figure]:
     """Up to `most` subscriptions."""
     console = Console()
+    console = Console(width=max(console.width, WIDTH))
     figures: list[Figure] = []
     structures = {"PS-IT": "interval", "PS-RBPST": "rbpst"}
 
