@@ -17,6 +17,7 @@ from spark_batch import tables
 from spark_batch.conditions import written
 from spark_batch.gather import arrow_texts
 from spark_batch.order import order_texts
+from spark_batch.rows import TAGS
 
 MakeRegistry = Callable[[], Registry | None]
 
@@ -25,17 +26,6 @@ DECODED: Final = pa.schema(
     [pa.field("readable", pa.bool_(), nullable=False), *(field.with_nullable(True) for field in tables.PUBLICATIONS)]
 )
 
-_MAP_OF_TAG: Final = {
-    "booleans": tags.BOOLEAN,
-    "integers": tags.INTEGER,
-    "floats": tags.FLOAT,
-    "timestamps": tags.TIMESTAMP,
-    "strings": tags.STRING,
-    "points": tags.POINT,
-    "circles": tags.CIRCLE,
-    "boxes": tags.BOX,
-    "paths": tags.PATH,
-}
 _PREFERS: Final = ("", "highest", "lowest")
 
 
@@ -121,7 +111,7 @@ def attribute_maps(attributes: Attributes) -> dict[str, pa.Array]:
 
 
 def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int, column: str) -> pa.Array:
-    tag = _MAP_OF_TAG[column]
+    tag = TAGS[column]
     kind = tables.MAPS[column]
     entries = np.flatnonzero(attributes.tag == tag)
     offsets = np.zeros(rows + 1, np.int32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -78,8 +78,3 @@ def watched(spark: Any, unit: str, quiet: bool = False) -> Iterator[None]:
         finally:
             stop.set()
             thread.join()
-
-
-def counted(facts: Mapping[str, Any]) -> str:
-    """`3 files, 1,200 rows`."""
-    return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in facts.items())

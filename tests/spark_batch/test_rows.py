@@ -208,7 +208,7 @@ def test_a_publication_without_an_id_gets_its_place() -> None:
 
 def test_names_of_the_previous_publication_are_not_picked() -> None:
     """They are not in the maps: `with_previous` brings them, and then whole maps are read."""
-    condition = Condition.parse("x > previous.x") if False else Condition.parse("previous.x > 1")
+    condition = Condition.parse("previous.x > 1")
     asked = columns_asked([Subscription(condition.disjuncts)])
     assert asked is not None
     assert all(each.name.startswith(PREVIOUS) for each in asked)
