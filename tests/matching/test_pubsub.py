@@ -162,7 +162,7 @@ def test_large_buckets_in_groups(ordered: bool, structure: str) -> None:
 
 @pytest.mark.parametrize("structure", KINDS)
 @pytest.mark.parametrize("bucket_size", [1, 3])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_oracle_when_buckets_are_small(structure: str, bucket_size: int, data: st.DataObject) -> None:
     index = Index(algorithm="pubsub", structure=structure, bucket_size=bucket_size)

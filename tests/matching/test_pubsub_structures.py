@@ -58,7 +58,7 @@ CLIMB = [("add", i, (i, i + 3)) for i in range(30)]
 FALL = [("remove", i, (0, 0)) for i in range(28)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example(script=[*CLIMB, *FALL, ("stab", 0, (29, 29))])
 @example(script=[*CLIMB[::-1], ("stab", 0, (15, 15)), *FALL[::-1]])
 @given(script=steps)
@@ -76,7 +76,7 @@ def test_the_priority_search_tree_finds_what_a_list_finds_and_no_more(script: li
     play(index, script, check)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example(script=[*CLIMB, *FALL, ("stab", 0, (29, 29))])
 @given(script=steps)
 def test_the_red_black_tree_finds_equal_values_alone(script: list[Any]) -> None:
@@ -102,7 +102,7 @@ def test_the_red_black_tree_keeps_ranges_aside_and_finds_them(script: list[Any])
 
 
 @pytest.mark.parametrize("domains", [{}, {"a": (0, 63)}, {"a": (10, 12)}])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @example(script=[*CLIMB, *FALL, ("stab", 0, (29, 29))])
 @given(script=steps)
 def test_the_interval_tree_finds_what_a_list_finds(domains: dict[str, tuple[int, int]], script: list[Any]) -> None:
@@ -128,7 +128,7 @@ pattern_steps = st.lists(
 
 
 @pytest.mark.parametrize("structure", ["suffix", "aho-corasick"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example(script=[("substring", i, "ab" * i) for i in range(4)] + [("stab", 0, "xababab")])
 @example(script=[("suffix", 0, "ab"), ("suffix", 1, "ab"), ("suffix", 2, "ab"), ("suffix", 3, "b"), ("stab", 0, "ab")])
 @given(script=pattern_steps)
