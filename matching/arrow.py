@@ -21,6 +21,8 @@ from matching.columns import (
     FLOAT64_COLUMN,
     INT64_COLUMN,
     LARGE_STRING_COLUMN,
+    NEVER_EXPIRES,
+    NO_TIME,
     STRING_COLUMN,
     TIMESTAMP_COLUMN,
     put_value,
@@ -152,8 +154,15 @@ def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
 
 @njit(cache=True, nogil=True)
 def fill(batch_address: Int, known_address: Int, array: Int, kind: U8, attribute: I32, counted: U8) -> None:
-    """The batch has room for the entries and the strings."""
+    """The batch has room for the entries and the strings, and nothing in it."""
     batch = batch_at(batch_address)
+    for row in range(len(batch.carried)):
+        batch.vague[row] = 0
+        batch.topic[row] = 0
+        batch.exact[row] = 1
+        batch.published_at[row] = NO_TIME
+        batch.expires_at[row] = NEVER_EXPIRES
+        batch.publication[row] = row
     strings = known_at(known_address).strings
     columns = len(kind)
     validity = np.empty(columns, np.int64)

@@ -7,6 +7,7 @@ the disjunct admits, and `vague` is 1: what the keys cannot refute is decided by
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
+from array import array
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -240,9 +241,51 @@ def empty_batch(rows: int, entries: int, heap: U8) -> Batch:
     )
 
 
-def writable(array: Any, dtype: Any) -> Any:
+# Fields of a batch: their type, and how many there are: per row (0), per entry (1), one more than rows (2), bytes of strings (3).
+_SHAPES_OF_FIELDS: Final = tuple(
+    {
+        "start": (np.dtype(np.int64), 2), "attribute": (np.dtype(np.int32), 1), "tag": (np.dtype(np.uint8), 1),
+        "bits": (np.dtype(np.int64), 1), "offset": (np.dtype(np.int64), 1), "length": (np.dtype(np.int32), 1),
+        "low": (np.dtype(np.uint64), 1), "high": (np.dtype(np.uint64), 1), "heap": (np.dtype(np.uint8), 3),
+        "carried": (np.dtype(np.int32), 0), "vague": (np.dtype(np.uint8), 0), "topic": (np.dtype(np.int32), 0),
+        "exact": (np.dtype(np.uint8), 0), "published_at": (np.dtype(np.int64), 0), "expires_at": (np.dtype(np.int64), 0),
+        "publication": (np.dtype(np.int32), 0),
+    }.values()
+)  # fmt: skip
+
+
+class FlatBatch:
+    """A batch in one piece of memory: for kernels at once, as arrays only when somebody asks. Nothing is filled in."""
+
+    __slots__ = ("_buffer", "_counts", "_table", "address", "rows")
+
+    def __init__(self, rows: int, entries: int, heap: int) -> None:
+        self.rows = rows
+        self._counts = counts = (rows, entries, rows + 1, max(heap, 1))
+        # each field begins at a multiple of 8
+        sizes = [(kind.itemsize * counts[per] + 7) & ~7 for kind, per in _SHAPES_OF_FIELDS]
+        self._buffer = np.empty(sum(sizes), np.uint8)
+        at = self._buffer.__array_interface__["data"][0]
+        table = []
+        for (_, per), size in zip(_SHAPES_OF_FIELDS, sizes, strict=True):
+            table += (at, counts[per])
+            at += size
+        self._table = array("q", table)
+        self.address = self._table.buffer_info()[0]
+
+    def arrays(self) -> Batch:
+        fields: list[Any] = []
+        at = 0
+        for kind, per in _SHAPES_OF_FIELDS:
+            size = kind.itemsize * self._counts[per]
+            fields.append(self._buffer[at : at + size].view(kind))
+            at += (size + 7) & ~7
+        return Batch._make(fields)
+
+
+def writable(values: Any, dtype: Any) -> Any:
     """Read-only arrays would be a second signature of every kernel."""
-    fresh = np.ascontiguousarray(array, dtype)
+    fresh = np.ascontiguousarray(values, dtype)
     return fresh if fresh.flags.writeable else fresh.copy()
 
 

@@ -31,7 +31,6 @@ from matching.parts import PartsBuilder
 from matching.predicate_table import read_predicates
 from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
 from matching.records import Parts
-from matching.reference import pin
 from matching.registry import Registry
 from matching.strings import gather
 from matching.verification import NO, UNSURE
@@ -400,15 +399,13 @@ class Index:
     # inside
 
     def _matches(self, publications: Publications) -> Matches:
-        batch = publications.batch
         registry = self._registry
         if isinstance(self._algorithm, Auto) and not self._relaxed_slots:
-            rows, slots, answers = self._algorithm.matches(batch)
+            rows, slots, answers = self._algorithm.matches(publications.address, publications.rows)
         else:
-            rows, slots = self._candidates(batch)
+            rows, slots = self._candidates(publications.batch)
             if len(rows):
-                pinned = pin(batch)
-                rows, slots, answers = check(registry.known_at, pinned.address, rows, slots, len(registry.names))
+                rows, slots, answers = check(registry.known_at, publications.address, rows, slots, len(registry.names))
         if not len(rows):
             return Matches(rows, slots)
         unsure = np.flatnonzero(answers == UNSURE)
@@ -417,7 +414,7 @@ class Index:
             keep = answers != NO
             rows, slots = rows[keep], slots[keep]
         if registry.has_disjunctions or publications.offers:
-            pairs = (batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
+            pairs = (publications.batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
             pairs = np.unique(pairs)
             rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
         return Matches(rows, slots)
@@ -436,8 +433,7 @@ class Index:
     def _fit(self, publications: Publications, rows: I32, slots: I32) -> npt.NDArray[np.bool_]:
         """Which candidates match, exactly. Rows and slots in any order."""
         registry = self._registry
-        pinned = pin(publications.batch)
-        answers = answers_of(registry.known_at, pinned.address, rows, slots, len(registry.names))
+        answers = answers_of(registry.known_at, publications.address, rows, slots, len(registry.names))
         unsure = np.flatnonzero(answers == UNSURE)
         if len(unsure):
             self._decide(publications, rows, slots, unsure, answers)

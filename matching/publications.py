@@ -13,7 +13,7 @@ import pyarrow as pa
 from matching import attributes as tags
 from matching.arrow import Layout, export, fill, layout, schema_hash, string_bytes
 from matching.attributes import Attributes
-from matching.columns import Batch, batch_of_attributes, batch_of_table, empty_batch, settle_columns
+from matching.columns import Batch, FlatBatch, batch_of_attributes, batch_of_table, settle_columns
 from matching.evaluate import satisfies
 from matching.families import classify, microseconds
 from matching.keys import OTHER
@@ -31,9 +31,24 @@ _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRC
 class Publications:
     """`batch` has a row per publication, or per disjunct of a published condition: `offers[row]` are then that disjunct's constraints."""
 
-    def __init__(self, batch: Batch, offers: dict[int, dict[str, Constraint]] | None = None) -> None:
-        self.batch = batch
+    def __init__(self, batch: Batch | FlatBatch, offers: dict[int, dict[str, Constraint]] | None = None) -> None:
+        self._held: object
+        if isinstance(batch, FlatBatch):
+            self._batch = None
+            self._held = self._flat = batch
+            self.rows, self.address = batch.rows, batch.address
+        else:
+            self._batch = batch
+            pinned = pin(batch)
+            self._held = pinned
+            self.rows, self.address = batch.rows, pinned.address
         self.offers = offers or {}
+
+    @property
+    def batch(self) -> Batch:
+        if self._batch is None:
+            self._batch = self._flat.arrays()
+        return self._batch
 
     def values(self, row: int) -> dict[str, object]:
         """The constants of a row's publication."""
@@ -48,13 +63,13 @@ class FromTable(Publications):
     def __init__(self, table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> None:
         """`layouts` remembers the schemas seen, across tables."""
         self._table = table
-        batch = self._plain(table, registry, layouts)
+        batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
         if batch is None:
             batch = batch_of_table(table, registry.numbers, registry.known.strings, registry.known.topics)
         super().__init__(batch)
 
     @staticmethod
-    def _plain(table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> Batch | None:
+    def _plain(table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> FlatBatch | None:
         """The quick way, for columns of plain layouts."""
         if not table.num_rows or not table.num_columns:
             return None
@@ -70,11 +85,10 @@ class FromTable(Publications):
             return None
         rows = table.num_rows
         text = int(string_bytes(exported.array, known.kind, known.attribute, rows))
-        out = empty_batch(rows, rows * known.known, np.empty(max(text, 1), np.uint8))
-        pinned = pin(out)
-        fill(pinned.address, registry.known_at, exported.array, known.kind, known.attribute, known.counted)
+        out = FlatBatch(rows, rows * known.known, text)
+        fill(out.address, registry.known_at, exported.array, known.kind, known.attribute, known.counted)
         if known.special:
-            settle_columns(out, table, registry.known.topics)
+            settle_columns(out.arrays(), table, registry.known.topics)
         return out
 
     def values(self, row: int) -> dict[str, object]:

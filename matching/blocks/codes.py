@@ -95,8 +95,7 @@ def code_in_row(splits: U64, row: Int, key: Int) -> Int:
     # the last cell of a row says where the search begins: a row of few splits needs few steps
     step = np.int64(splits[base + SPLITS - 1])
     while step:
-        if splits[base + p + step - 1] <= key:
-            p += step
+        p += step * np.int64(splits[base + p + step - 1] <= key)
         step >>= 1
     return min(p, CODES - 1) + 1
 

@@ -29,11 +29,13 @@ from matching.blocks.pools import (
     new_table,
 )
 from matching.blocks.tiling import (
+    MOST,
     box_of_chunk,
     dimension,
     draw_first_lane,
     hull_codes,
     put_box,
+    split_leaf,
     tile,
 )
 from matching.blocks.view import (
@@ -73,7 +75,7 @@ U8 = npt.NDArray[np.uint8]
 
 # Nanoseconds, measured on one core: what a publication pays for a table that it can use, and for a lane of a leaf that it reaches.
 _PROBE: Final = 25.0
-_ROOT: Final = 8.0
+_ROOT: Final = 50.0
 _LANE: Final = 0.4
 
 
@@ -100,7 +102,7 @@ def _extent(members: Float) -> Float:
 @njit(cache=True, nogil=True)
 def _rough(fraction: Float) -> Float:
     """In steps of four: a slot shall not leave a large group, whose leaves are small, for a range that is a little narrower."""
-    step = 0.5
+    step = 0.64  # so that a tenth, a hundredth and the like lie well inside a step
     while fraction <= step * 0.25 and step > 1e-6:
         step *= 0.25
     return step
@@ -116,7 +118,7 @@ def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
     members = np.float64(blocks.table_count[table]) if table else 0.0
     carried = s.carried[k]
     if kind == EQUAL_ONE:
-        return _LANE * s.fraction[k] + _PROBE * carried / (members + 0.1 * np.float64(blocks.constrained[a]) + 1.0)
+        return _LANE * s.fraction[k] + _PROBE * carried / (members + 0.5 * np.float64(blocks.constrained[a]) + 1.0)
     if kind == SINGLE:
         extent = 32.0 / (members + 0.1 * np.float64(blocks.constrained[a]) + 32.0)
         return _LANE * min(s.fraction[k] + carried * extent, carried) + _ROOT * carried / (members + 1.0)
@@ -354,16 +356,24 @@ def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, 
 
 @njit(cache=True, nogil=True)
 def _leaf_for(
-    blocks: Blocks, chunk: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, cell: Int, low: Int, high: Int
+    blocks: Blocks,
+    chunk: Int,
+    low_a: Int,
+    high_a: Int,
+    low_b: Int,
+    high_b: Int,
+    cell: Int,
+    low: Int,
+    high: Int,
+    full_too: Bool,
 ) -> Int:
-    """Position of the leaf with room that suits best, -1 if all are full."""
-    group = np.int64(blocks.node_group[chunk])
-    plane = dimension(blocks, group, 0) >= 0
-    best = -1
+    """Position of the leaf that suits best, of all or of those with room; -1 if there is none."""
+    plane = dimension(blocks, np.int64(blocks.node_group[chunk]), 0) >= 0
+    best = np.int64(-1)
     least = np.int64(1) << 60
     for position in range(32):
         leaf = np.int64(blocks.child[chunk * 32 + position])
-        if not leaf or blocks.leaf_count[leaf] == 32:
+        if not leaf or (blocks.leaf_count[leaf] == 32 and not full_too):
             continue
         if plane:
             cost = _enlargement(blocks, chunk, position, low_a, high_a, low_b, high_b)
@@ -381,7 +391,7 @@ def _leaf_for(
             least = cost
             best = position
     if not plane and least >= 40 and blocks.children[chunk] < 32:
-        return -1
+        return np.int64(-1)  # a leaf of its own is better
     return best
 
 
@@ -398,39 +408,51 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
     high_b = 255
     while True:
         if a >= 0:
-            low_a, high_a = hull_codes(blocks, known, slot, a, epoch)
-        if b >= 0:
-            low_b, high_b = hull_codes(blocks, known, slot, b, epoch)
+            low_a, high_a, low_b, high_b = hull_codes(blocks, known, slot, a, b, epoch)
         if blocks.group_form[group] == ROOTS:
             chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, s)
-        if blocks.node_epoch[chunk] != epoch or blocks.node_live[chunk] >= 960:
-            # coded otherwise, or as good as full: laid out anew, which may make it two
+        if blocks.node_epoch[chunk] != epoch:
             tile(blocks, known, chunk, s)
             n = 0
             continue
+        if not n:
+            n = describe(blocks, known, slot, s)
+        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+        cell = np.int64(s.member_lanes[0])
+        low = np.int64(s.member_lanes[1])
+        high = low + np.int64(s.member_lanes[2])
+        # without dimensions leaves are filled up; with them they are split, so that boxes stay small
+        position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high, a >= 0)
+        if position < 0:
+            if blocks.children[chunk] == 32:
+                tile(blocks, known, chunk, s)  # which makes it two
+                n = 0
+                continue
+            position = 0
+            while blocks.child[chunk * 32 + position]:
+                position += 1
+            blocks.child[chunk * 32 + position] = new_leaf(blocks, group, chunk, epoch)
+            blocks.children[chunk] += 1
+            put_box(blocks, chunk, position, 1, 0, 0, 255)
+            break
+        if blocks.leaf_count[blocks.child[chunk * 32 + position]] == 32:
+            n = 0
+            if blocks.children[chunk] < 32:
+                split_leaf(blocks, known, chunk, position, s)
+                continue
+            if blocks.node_live[chunk] > MOST:
+                tile(blocks, known, chunk, s)  # which makes it two
+                continue
+            # many small leaves and a full one: the next best will do
+            n = describe(blocks, known, slot, s)
+            make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+            position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high, False)
         break
-    if not n:
-        n = describe(blocks, known, slot, s)
-    make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
-    cell = np.int64(s.member_lanes[0])
-    low = np.int64(s.member_lanes[1])
-    high = low + np.int64(s.member_lanes[2])
-    position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high)
-    if position < 0:
-        position = 0
-        while blocks.child[chunk * 32 + position]:
-            position += 1
-        leaf = new_leaf(blocks, group, chunk, epoch)
-        blocks.child[chunk * 32 + position] = leaf
-        blocks.children[chunk] += 1
     leaf = np.int64(blocks.child[chunk * 32 + position])
-    fresh = blocks.leaf_count[leaf] == 0
     _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
     blocks.node_live[chunk] += 1
     if a < 0:
         draw_first_lane(blocks, chunk, position, leaf)
-        if fresh:
-            put_box(blocks, chunk, position, 1, 0, 0, 255)
         box_of_chunk(blocks, chunk)
         return
     for which in range(2):
@@ -438,28 +460,23 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
         low = low_a if which == 0 else low_b
         high = high_a if which == 0 else high_b
         if attribute < 0:
-            if fresh:
-                put_box(blocks, chunk, position, which, 0, 0, 255)
             continue
         cell = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
-        _widen(blocks, chunk, position, which, cell, low, high, fresh)
+        _widen(blocks, chunk, position, which, cell, low, high)
         root = np.int64(blocks.node_parent[chunk])
         if root:
             at = 0
             while blocks.child[root * 32 + at] != chunk:
                 at += 1
-            _widen(blocks, root, at, which, cell, low, high, False)
+            _widen(blocks, root, at, which, cell, low, high)
 
 
 @njit(cache=True, nogil=True)
-def _widen(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int, fresh: Bool) -> None:
+def _widen(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int) -> None:
     base = node * BOX_BYTES + 96 * which + position
-    if not fresh:
-        first = np.int64(blocks.boxes[base + 32])
-        last = first + np.int64(blocks.boxes[base + 64])
-        low = min(low, first)
-        high = max(high, last)
-    put_box(blocks, node, position, which, cell, low, high)
+    first = np.int64(blocks.boxes[base + 32])
+    last = first + np.int64(blocks.boxes[base + 64])
+    put_box(blocks, node, position, which, cell, min(low, first), max(high, last))
 
 
 @njit(cache=True, nogil=True)

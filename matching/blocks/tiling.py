@@ -31,8 +31,8 @@ from matching.blocks.view import (
     TILE_COUNT,
     Blocks,
 )
-from matching.records import CONTINUES, part_count, part_hull, parts_begin, payload
-from matching.scalars import Int
+from matching.records import part_count, part_hull, parts_begin, payload
+from matching.scalars import Bool, Int
 from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
@@ -53,30 +53,39 @@ def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def hull_codes(blocks: Blocks, known: Known, slot: Int, attribute: Int, epoch: Int) -> tuple[Int, Int]:
-    """Codes of what a slot asks of an attribute that it constrains and that has a binding."""
+def hull_codes(blocks: Blocks, known: Known, slot: Int, a: Int, b: Int, epoch: Int) -> tuple[Int, Int, Int, Int]:
+    """Codes of what a slot asks of one or two attributes (-1: none) that it constrains and that have bindings."""
     words = known.records.words
     at = np.int64(known.records.offset[slot])
     count = part_count(words, at)
     at = parts_begin(words, at)
-    low = np.uint64(0)
-    high = ~np.uint64(0)
+    low_a = np.uint64(0)
+    high_a = ~np.uint64(0)
+    low_b = np.uint64(0)
+    high_b = ~np.uint64(0)
     for _ in range(count):
-        header = words[at]
-        if np.int64(header >> np.uint32(12)) == attribute:
+        attribute = np.int64(words[at] >> np.uint32(12))
+        if attribute == a or attribute == b:
             part_low, part_high, _value = part_hull(words, at, known.strings)
-            if header & np.uint32(CONTINUES):
-                low = max(low, part_low)
-                high = min(high, part_high)
+            # what one attribute asks for in several parts, it asks for in all of them
+            if attribute == a:
+                low_a = max(low_a, part_low)
+                high_a = min(high_a, part_high)
             else:
-                low = part_low
-                high = part_high
+                low_b = max(low_b, part_low)
+                high_b = min(high_b, part_high)
         at += 1 + payload(words, at)
-    row = np.int64(blocks.split_row[binding_of(blocks, attribute, epoch)])
-    first = code_in_row(blocks.splits, row, low)
-    last = code_in_row(blocks.splits, row, high)
+    row = np.int64(blocks.split_row[binding_of(blocks, a, epoch)])
+    first_a = code_in_row(blocks.splits, row, low_a)
+    last_a = code_in_row(blocks.splits, row, high_a)
+    first_b = 0
+    last_b = 255
+    if b >= 0:
+        row = np.int64(blocks.split_row[binding_of(blocks, b, epoch)])
+        first_b = code_in_row(blocks.splits, row, low_b)
+        last_b = code_in_row(blocks.splits, row, high_b)
     # nothing satisfies a range that is inside out; anything will do for its codes
-    return first, max(first, last)
+    return first_a, max(first_a, last_a), first_b, max(first_b, last_b)
 
 
 @njit(cache=True, nogil=True)
@@ -88,42 +97,46 @@ def put_box(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low
 
 
 @njit(cache=True, nogil=True)
-def _collect(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
-    """Members of a chunk, with lanes and codes of today; its leaves are given back."""
-    n = 0
-    group = np.int64(blocks.node_group[chunk])
+def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scratch, n: Int) -> Int:
+    """Appends the members of a leaf, with lanes and codes of today, to the `n` that are there."""
+    group = np.int64(blocks.leaf_group[leaf])
     epoch = blocks.state[EPOCH]
-    recode = blocks.node_epoch[chunk] != epoch
-    blocks.node_epoch[chunk] = epoch
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
+    for lane in range(32):
+        slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
+        if slot < 0:
+            continue
+        s.member[n] = slot
+        if recode:
+            found = describe(blocks, known, slot, s)
+            make_lanes(blocks, s, found, blocks.group_table[group], epoch, s.member_lanes, 9 * n)
+        else:
+            for k in range(9):
+                s.member_lanes[9 * n + k] = blocks.lanes[leaf * LEAF_LANES + 32 * k + lane]
+        if a >= 0:
+            low_a, high_a, low_b, high_b = hull_codes(blocks, known, slot, a, b, epoch)
+            s.member_codes[4 * n] = low_a
+            s.member_codes[4 * n + 1] = high_a
+            s.member_codes[4 * n + 2] = low_b
+            s.member_codes[4 * n + 3] = high_b
+        s.order[n] = n
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _collect(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
+    """Members of a chunk; its leaves are given back."""
+    n = 0
+    recode = blocks.node_epoch[chunk] != blocks.state[EPOCH]
+    blocks.node_epoch[chunk] = blocks.state[EPOCH]
     for position in range(32):
         leaf = np.int64(blocks.child[chunk * 32 + position])
-        if not leaf:
-            continue
-        for lane in range(32):
-            slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
-            if slot < 0:
-                continue
-            s.member[n] = slot
-            if recode:
-                found = describe(blocks, known, slot, s)
-                make_lanes(blocks, s, found, blocks.group_table[group], epoch, s.member_lanes, 9 * n)
-            else:
-                for k in range(9):
-                    s.member_lanes[9 * n + k] = blocks.lanes[leaf * LEAF_LANES + 32 * k + lane]
-            if a >= 0:
-                low, high = hull_codes(blocks, known, slot, a, epoch)
-                s.member_codes[4 * n] = low
-                s.member_codes[4 * n + 1] = high
-            if b >= 0:
-                low, high = hull_codes(blocks, known, slot, b, epoch)
-                s.member_codes[4 * n + 2] = low
-                s.member_codes[4 * n + 3] = high
-            s.order[n] = n
-            n += 1
-        free_leaf(blocks, leaf)
-        blocks.child[chunk * 32 + position] = 0
+        if leaf:
+            n = _collect_leaf(blocks, known, leaf, recode, s, n)
+            free_leaf(blocks, leaf)
+            blocks.child[chunk * 32 + position] = 0
     return n
 
 
@@ -237,7 +250,6 @@ def _cut(s: Scratch, begin: Int, end: Int, leaves: Int, dimensions: Int) -> Int:
 def _lay(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, end: Int) -> None:
     """Fills an empty chunk with `order[begin:end]`."""
     group = np.int64(blocks.node_group[chunk])
-    epoch = np.int64(blocks.node_epoch[chunk])
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
     dimensions = (1 if a >= 0 else 0) + (1 if b >= 0 else 0)
@@ -246,55 +258,64 @@ def _lay(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, end: Int) -> None:
     at = begin
     for position in range(made):
         stop = np.int64(s.bounds[position])
-        leaf = new_leaf(blocks, group, chunk, epoch)
-        blocks.child[chunk * 32 + position] = leaf
-        for lane in range(stop - at):
-            member = np.int64(s.order[at + lane])
-            slot = s.member[member]
-            blocks.leaf_slots[leaf * 32 + lane] = slot
-            blocks.home[slot] = leaf * 32 + lane
-            for k in range(9):
-                blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[9 * member + k]
-        blocks.leaf_count[leaf] = stop - at
+        _lay_leaf(blocks, chunk, position, s, at, stop)
         at = stop
     blocks.children[chunk] = made
     blocks.node_live[chunk] = end - begin
     blocks.node_gone[chunk] = 0
-    draw_boxes(blocks, chunk, s, begin, a, b, epoch)
 
 
 @njit(cache=True, nogil=True)
-def draw_boxes(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, a: Int, b: Int, epoch: Int) -> None:
-    """Of leaves just laid; `bounds` says where each ends."""
-    at = begin
-    for position in range(32):
-        if not blocks.child[chunk * 32 + position]:
+def _lay_leaf(blocks: Blocks, chunk: Int, position: Int, s: Scratch, begin: Int, end: Int) -> None:
+    """A new leaf of `order[begin:end]`, and its box."""
+    group = np.int64(blocks.node_group[chunk])
+    epoch = np.int64(blocks.node_epoch[chunk])
+    leaf = new_leaf(blocks, group, chunk, epoch)
+    blocks.child[chunk * 32 + position] = leaf
+    for lane in range(end - begin):
+        member = np.int64(s.order[begin + lane])
+        slot = s.member[member]
+        blocks.leaf_slots[leaf * 32 + lane] = slot
+        blocks.home[slot] = leaf * 32 + lane
+        for k in range(9):
+            blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[9 * member + k]
+    blocks.leaf_count[leaf] = end - begin
+    for which in range(2):
+        attribute = dimension(blocks, group, which)
+        if attribute < 0:
+            put_box(blocks, chunk, position, which, 0, 0, 255)
             continue
-        stop = np.int64(s.bounds[position])
-        for which in range(2):
-            attribute = a if which == 0 else b
-            if attribute < 0:
-                put_box(blocks, chunk, position, which, 0, 0, 255)
-                continue
-            lowest = 255
-            highest = 0
-            for i in range(at, stop):
-                member = np.int64(s.order[i])
-                lowest = min(lowest, np.int64(s.member_codes[4 * member + 2 * which]))
-                highest = max(highest, np.int64(s.member_codes[4 * member + 2 * which + 1]))
-            put_box(
-                blocks,
-                chunk,
-                position,
-                which,
-                np.int64(blocks.cell[binding_of(blocks, attribute, epoch)]),
-                lowest,
-                highest,
-            )
-        if a < 0:
-            leaf = np.int64(blocks.child[chunk * 32 + position])
-            draw_first_lane(blocks, chunk, position, leaf)
-        at = stop
+        lowest = 255
+        highest = 0
+        for i in range(begin, end):
+            member = np.int64(s.order[i])
+            lowest = min(lowest, np.int64(s.member_codes[4 * member + 2 * which]))
+            highest = max(highest, np.int64(s.member_codes[4 * member + 2 * which + 1]))
+        cell = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
+        put_box(blocks, chunk, position, which, cell, lowest, highest)
+    if dimension(blocks, group, 0) < 0:
+        draw_first_lane(blocks, chunk, position, leaf)
+
+
+@njit(cache=True, nogil=True)
+def split_leaf(blocks: Blocks, known: Known, chunk: Int, position: Int, s: Scratch) -> None:
+    """Makes two of a full leaf; the chunk has room for one more."""
+    group = np.int64(blocks.node_group[chunk])
+    leaf = np.int64(blocks.child[chunk * 32 + position])
+    n = _collect_leaf(blocks, known, leaf, False, s, 0)
+    free_leaf(blocks, leaf)
+    which = 2
+    if dimension(blocks, group, 1) >= 0:
+        which = _wider(s, 0, n)
+    elif dimension(blocks, group, 0) >= 0:
+        which = 0
+    _sort(s, 0, n, which)
+    other = 0
+    while blocks.child[chunk * 32 + other]:
+        other += 1
+    _lay_leaf(blocks, chunk, position, s, 0, n // 2)
+    _lay_leaf(blocks, chunk, other, s, n // 2, n)
+    blocks.children[chunk] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.growing import longer
+from matching.growing import aligned, longer
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
@@ -172,7 +172,7 @@ def empty_blocks() -> Blocks:
     arrays: dict[str, npt.NDArray[np.generic]] = {"state": np.zeros(STATE, np.int64)}
     for pool in POOLS.values():
         for name, per_unit in pool.items():
-            arrays[name] = np.zeros(4 * per_unit, _DTYPES.get(name, np.int32))
+            arrays[name] = aligned(4 * per_unit, _DTYPES.get(name, np.int32))
     arrays["group_cells"] = np.zeros(64, np.int32)
     arrays["table_cells"] = np.zeros(64, np.int32)
     arrays["pair_seen"] = np.zeros(PAIR_CELLS, np.uint32)

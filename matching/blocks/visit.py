@@ -54,23 +54,26 @@ def _test_leaves(
     blocks: Blocks, leaves: I32, count: Int, low: U8, high: U8, row: Int, interval: Bool, rows: I32, slots: I32, n: Int
 ) -> Int:
     at = row * TABLE
+    # by name: through the reference they would be looked up again and again
+    lanes = blocks.lanes
+    leaf_slots = blocks.leaf_slots
     for i in range(min(_AHEAD, count)):
         base = np.int64(leaves[i]) * LEAF_LANES
         for line in range(5):
-            prefetch(blocks.lanes, base + 64 * line)
+            prefetch(lanes, base + 64 * line)
     for i in range(count):
         if i + _AHEAD < count:
             base = np.int64(leaves[i + _AHEAD]) * LEAF_LANES
             for line in range(5):
-                prefetch(blocks.lanes, base + 64 * line)
+                prefetch(lanes, base + 64 * line)
         leaf = np.int64(leaves[i])
         if interval:
-            mask = leaf_test_interval(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+            mask = leaf_test_interval(lanes, leaf * LEAF_LANES, low, high, at)
         else:
-            mask = leaf_test(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+            mask = leaf_test(lanes, leaf * LEAF_LANES, low, high, at)
         while mask:
             rows[n] = row
-            slots[n] = blocks.leaf_slots[leaf * 32 + trailing_zeros(mask)]
+            slots[n] = leaf_slots[leaf * 32 + trailing_zeros(mask)]
             n += 1
             mask &= mask - np.uint32(1)
     return n
@@ -277,15 +280,31 @@ def candidates(
     # in a batch, what reaches the large group of a table waits, so that the group is read once for all publications
     together = total >= 8
     late = 0
+    late_table = np.empty(pairs if together else 0, np.int32)
+    late_row = np.empty(len(late_table), np.int32)
+    if together:
+        alone = 0
+        for i in range(pairs):
+            group = np.int64(reached[i])
+            table = blocks.group_table[group]
+            kind = blocks.table_kind[table]
+            if blocks.group_form[group] >= CHUNK and (kind == PAIR or kind == SINGLE or kind == ALWAYS):
+                late_table[late] = table
+                late_row[late] = reached_rows[i]
+                late += 1
+            else:
+                reached[alone] = group
+                reached_rows[alone] = reached_rows[i]
+                alone += 1
+        pairs = alone
     n = 0
     for i in range(pairs):
         group = np.int64(reached[i])
-        # three steps of a pipeline: a group's fields, its chunk's boxes and children
+        # a pipeline: a group's fields, then its leaf, or its chunk's boxes and children
         if i + 8 < pairs:
             prefetch(blocks.group_form, np.int64(reached[i + 8]))
             prefetch(blocks.group_ref, np.int64(reached[i + 8]))
             prefetch(blocks.group_count, np.int64(reached[i + 8]))
-            prefetch(blocks.group_table, np.int64(reached[i + 8]))
         if i + 3 < pairs:
             soon = np.int64(reached[i + 3])
             ref = np.int64(blocks.group_ref[soon])
@@ -297,19 +316,13 @@ def candidates(
                     prefetch(blocks.boxes, ref * BOX_BYTES + 64 * line)
                 prefetch(blocks.child, ref * 32)
                 prefetch(blocks.child, ref * 32 + 16)
-        kind = blocks.table_kind[blocks.group_table[group]]
-        if together and blocks.group_form[group] >= CHUNK and (kind == PAIR or kind == SINGLE or kind == ALWAYS):
-            reached[late] = blocks.group_table[group]
-            reached_rows[late] = reached_rows[i]
-            late += 1
-            continue
         need = n + np.int64(blocks.group_count[group])
         if need > len(rows):
             rows = _longer(rows, need)
             slots = _longer(slots, need)
         n = _visit_group(blocks, group, low, high, np.int64(reached_rows[i]), interval, leaves, rows, slots, n)
     if late:
-        return _visit_together(blocks, reached, reached_rows, late, total, low, high, interval, rows, slots, n)
+        return _visit_together(blocks, late_table, late_row, late, total, low, high, interval, rows, slots, n)
     return rows, slots, n
 
 
@@ -409,6 +422,9 @@ def _visit_chunk(
     slots: I32,
     n: Int,
 ) -> tuple[I32, I32, Int]:
+    lanes = blocks.lanes
+    leaf_slots = blocks.leaf_slots
+    all_boxes = blocks.boxes
     children = blocks.child[chunk * 32 : chunk * 32 + 32]
     for i in range(begin, end):
         if n + 1024 > len(rows):
@@ -417,19 +433,19 @@ def _visit_chunk(
         row = list_of_rows[i]
         at = np.int64(row) * TABLE
         if interval:
-            boxes = box_test_interval(blocks.boxes, chunk * BOX_BYTES, low, high, at)
+            boxes = box_test_interval(all_boxes, chunk * BOX_BYTES, low, high, at)
         else:
-            boxes = box_test(blocks.boxes, chunk * BOX_BYTES, low, high, at)
+            boxes = box_test(all_boxes, chunk * BOX_BYTES, low, high, at)
         while boxes:
             leaf = np.int64(children[trailing_zeros(boxes)])
             boxes &= boxes - np.uint32(1)
             if interval:
-                mask = leaf_test_interval(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+                mask = leaf_test_interval(lanes, leaf * LEAF_LANES, low, high, at)
             else:
-                mask = leaf_test(blocks.lanes, leaf * LEAF_LANES, low, high, at)
+                mask = leaf_test(lanes, leaf * LEAF_LANES, low, high, at)
             while mask:
                 rows[n] = row
-                slots[n] = blocks.leaf_slots[leaf * 32 + trailing_zeros(mask)]
+                slots[n] = leaf_slots[leaf * 32 + trailing_zeros(mask)]
                 n += 1
                 mask &= mask - np.uint32(1)
     return rows, slots, n

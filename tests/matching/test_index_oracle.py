@@ -149,7 +149,7 @@ def expected(model: Mapping[Any, Subscription], publication: Publication) -> lis
 
 @pytest.mark.parametrize("algorithm", NAMES)
 @pytest.mark.parametrize("text_ids", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_oracle(algorithm: str, text_ids: bool, data: st.DataObject) -> None:
     index = Index(algorithm=algorithm)

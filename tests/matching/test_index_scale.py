@@ -9,16 +9,17 @@ import pytest
 from matching import Index
 
 ROWS = 40
+DOMAINS = {"equal": 8, "many": 300}
 
 
 def predicates(rng: np.random.Generator, ids: np.ndarray, style: str, shift: int = 0) -> pa.Table:
     """Random subscriptions of one of several styles."""
     attributes = {"equal": 6, "range": 5, "many": 80, "mixed": 6, "one": 3}[style]
-    each = {"equal": 4, "range": 3, "many": 5, "mixed": 3, "one": 1}[style]
+    each = {"equal": 3, "range": 3, "many": 2, "mixed": 3, "one": 1}[style]
     count = len(ids)
     chosen = rng.random((count, attributes)).argsort(1)[:, :each]
     equal = rng.random((count, each)) < {"equal": 1.0, "range": 0.0, "many": 0.3, "mixed": 0.5, "one": 0.3}[style]
-    low = rng.integers(0, 40 if style == "equal" else 1000, (count, each)) + shift
+    low = rng.integers(0, DOMAINS.get(style, 1000), (count, each)) + shift
     high = low + rng.integers(0, 200, (count, each))
     return pa.table(
         {
@@ -34,7 +35,7 @@ def predicates(rng: np.random.Generator, ids: np.ndarray, style: str, shift: int
 def publications(rng: np.random.Generator, style: str, shift: int = 0) -> pa.Table:
     attributes = {"equal": 6, "range": 5, "many": 80, "mixed": 6, "one": 3}[style]
     absent = 0.8 if style == "many" else 0.1
-    domain = 40 if style == "equal" else 1100
+    domain = DOMAINS.get(style, 1100)
     return pa.table(
         {
             f"x{a}": pa.array(rng.integers(0, domain, ROWS) + shift, mask=rng.random(ROWS) < absent)
@@ -59,15 +60,15 @@ def test_agrees_with_the_scan_while_everything_changes(style: str) -> None:
     rng = np.random.default_rng(7)
     auto, linear = Index(), Index(algorithm="linear")
     found = 0
-    for step in range(8):
+    for step in range(6):
         # values drift, so that codes have to follow
-        shift = 1500 * (step // 3)
-        ids = rng.integers(0, 4000, 1500) if step else np.arange(4000)
+        shift = 1500 * (step // 2)
+        ids = rng.integers(0, 3000, 1000) if step else np.arange(3000)
         table = predicates(rng, np.unique(ids), style, shift)
         for index in (auto, linear):
             assert index.add_predicates(table) == len(np.unique(ids))
         found += same(auto, linear, publications(rng, style, shift))
-        gone = np.unique(rng.integers(0, 4000, 900))
+        gone = np.unique(rng.integers(0, 3000, 700))
         assert auto.remove_many(gone) == linear.remove_many(gone)
         table = publications(rng, style, shift)
         found += same(auto, linear, table)
@@ -76,7 +77,7 @@ def test_agrees_with_the_scan_while_everything_changes(style: str) -> None:
     assert found > 0
     counters = auto.counters()
     assert counters["slots"] == len(auto)
-    assert auto.remove_many(np.arange(4000)) == linear.remove_many(np.arange(4000))
+    assert auto.remove_many(np.arange(3000)) == linear.remove_many(np.arange(3000))
     left = auto.counters()
     assert (left["slots"], left["groups"], left["leaves"], left["nodes"]) == (0, 0, 0, 0)
 
@@ -90,9 +91,7 @@ def test_codes_follow_values_that_drift() -> None:
         for index in (auto, linear):
             index.add_predicates(table)
         same(auto, linear, publications(rng, "range", 10_000 * step))
-    counters = auto.counters()
-    assert counters["epoch"] > 0
-    assert counters["recodings"] > 0
+    assert auto.counters()["epoch"] > 0
 
 
 def test_topics_are_reached_from_above_and_below() -> None:
