@@ -51,7 +51,8 @@ class Matcher:
             outgoing.send(topics.notifications, (partition_of(key, sinks.partitions),), key, value)
             self._metrics.notifications.labels(notification.phase).inc()
         for request in effects.requests:
-            key = f"{request.subscription.subscription_id}\0{self._engine.number}".encode()
+            subscription = request.subscription
+            key = f"{subscription.subscription_id}\0{subscription.version}\0{self._engine.number}".encode()
             outgoing.send(topics.backfill_requests, (0,), key, encode(request, registry=sinks.registry))
         for name, record in effects.live.items():
             outgoing.log(topics.live, self._engine.number, name, record)

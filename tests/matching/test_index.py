@@ -245,3 +245,12 @@ def test_explains_place_time_and_every_alternative() -> None:
     reasons = index.explain(1, {"x": 2, "y": 5}, topic="1.4.1", published_at=15).reasons
     assert reasons == ("alternative 1: x = 1 failed on 2", "alternative 2: y < 2 failed on 5")
     assert "y is absent" in str(index.explain(1, {"x": 2}, topic="1.4", published_at=15))
+
+
+def test_a_publication_that_contradicts_itself_leaves_the_rows_of_others_alone() -> None:
+    index = Index()
+    index.add("s", "NOT (z REGEXP '[0-9]+')", semantics="symmetric")
+    where = [None, Condition.parse("x = 0").disjuncts, None]
+    rows, ids = index.match_attributes(attributes_of([{}, {"x": False}, {}]), where=where)
+    assert rows.tolist() == [0, 2]
+    assert ids.to_pylist() == ["s", "s"]
