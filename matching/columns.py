@@ -242,7 +242,7 @@ def empty_batch(rows: int, entries: int, heap: U8) -> Batch:
 
 
 # Fields of a batch: their type, and how many there are: per row (0), per entry (1), one more than rows (2), bytes of strings (3).
-_SHAPES_OF_FIELDS: Final = tuple(
+_SHAPES_OF_FIELDS: Final[tuple[tuple[np.dtype[Any], int], ...]] = tuple(
     {
         "start": (np.dtype(np.int64), 2), "attribute": (np.dtype(np.int32), 1), "tag": (np.dtype(np.uint8), 1),
         "bits": (np.dtype(np.int64), 1), "offset": (np.dtype(np.int64), 1), "length": (np.dtype(np.int32), 1),
@@ -266,7 +266,7 @@ class FlatBatch:
         sizes = [(kind.itemsize * counts[per] + 7) & ~7 for kind, per in _SHAPES_OF_FIELDS]
         self._buffer = np.empty(sum(sizes), np.uint8)
         at = self._buffer.__array_interface__["data"][0]
-        table = []
+        table: list[int] = []
         for (_, per), size in zip(_SHAPES_OF_FIELDS, sizes, strict=True):
             table += (at, counts[per])
             at += size
