@@ -242,16 +242,15 @@ def empty_batch(rows: int, entries: int, heap: U8) -> Batch:
 
 
 # Fields of a batch: their type, and how many there are: per row (0), per entry (1), one more than rows (2), bytes of strings (3).
-_SHAPES_OF_FIELDS: Final[tuple[tuple[np.dtype[Any], int], ...]] = tuple(
-    {
+_FIELDS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
         "start": (np.dtype(np.int64), 2), "attribute": (np.dtype(np.int32), 1), "tag": (np.dtype(np.uint8), 1),
         "bits": (np.dtype(np.int64), 1), "offset": (np.dtype(np.int64), 1), "length": (np.dtype(np.int32), 1),
         "low": (np.dtype(np.uint64), 1), "high": (np.dtype(np.uint64), 1), "heap": (np.dtype(np.uint8), 3),
         "carried": (np.dtype(np.int32), 0), "vague": (np.dtype(np.uint8), 0), "topic": (np.dtype(np.int32), 0),
         "exact": (np.dtype(np.uint8), 0), "published_at": (np.dtype(np.int64), 0), "expires_at": (np.dtype(np.int64), 0),
         "publication": (np.dtype(np.int32), 0),
-    }.values()
-)  # fmt: skip
+    }  # fmt: skip
+_SHAPES_OF_FIELDS: Final = tuple(_FIELDS.values())
 
 
 class FlatBatch:
