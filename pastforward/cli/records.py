@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -12,7 +14,7 @@ from typing import IO, Any, cast
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from matching.values import Value
@@ -197,18 +199,23 @@ def _attributes(texts: tuple[str, ...]) -> dict[str, Value]:
 
 
 def _lines(file: IO[bytes]) -> Iterator[Publication]:
+    try:
+        size = os.fstat(file.fileno()).st_size or None  # a pipe has none, and then no time left
+    except OSError:
+        size = None
     bar = Progress(
         SpinnerColumn(),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]} a second"),
+        TextColumn("{task.fields[done]:,} publications, {task.fields[rate]:,.0f} a second"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task("publishing", total=None, rate="-")
+        task = bar.add_task("publishing", total=size, rate=0.0, done=0)
+        started, read = time.monotonic(), 0
         for number, line in enumerate(file, 1):
+            read += len(line)
             if not line.strip():
                 continue
             try:
@@ -216,8 +223,8 @@ def _lines(file: IO[bytes]) -> Iterator[Publication]:
             except SchemaError as error:
                 raise UserError(f"line {number}: {error.reason}") from error
             if number % 1000 == 0:
-                speed = bar.tasks[task].speed or 0
-                bar.update(task, completed=number, rate=f"{speed:,.0f}")
+                rate = number / (time.monotonic() - started)
+                bar.update(task, completed=read, rate=rate, done=number)
 
 
 @click.command()

@@ -73,3 +73,28 @@ def test_a_number_that_another_process_got_is_not_our_broker(settings: Settings)
     directory.mkdir(parents=True)
     (directory / "running.json").write_text(json.dumps({"pid": os.getpid(), "bootstrap": "127.0.0.1:1"}))
     assert broker.find(settings) is None
+
+
+def test_a_wrong_password_is_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = broker.any_port()
+    guarded = f",SASL_PLAINTEXT://127.0.0.1:{port}\n"
+    lines = [line + guarded if "listeners=" in line else line + "\n" for line in broker.PROPERTIES.splitlines()]
+    lines.append(
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n"
+    )
+    lines.append("sasl.enabled.mechanisms=PLAIN\n")
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    lines.append(f'listener.name.sasl_plaintext.plain.sasl.jaas.config={module} required user_anna="right";\n')
+    monkeypatch.setattr(broker, "PROPERTIES", "".join(lines))
+    running = broker.start(settings)
+    environment = {
+        "PASTFORWARD_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "PASTFORWARD_KAFKA_SASL_MECHANISM": "PLAIN",
+        "PASTFORWARD_KAFKA_SASL_USERNAME": "anna",
+    }
+    right = load(environment={**environment, "PASTFORWARD_KAFKA_SASL_PASSWORD": "right"})
+    assert topics.existing(topics.connect(right, f"127.0.0.1:{port}")) == {}
+    wrong = load(environment={**environment, "PASTFORWARD_KAFKA_SASL_PASSWORD": "wrong"})
+    with pytest.raises(UserError, match=r"uthentication.*check PASTFORWARD_KAFKA_SASL_USERNAME"):
+        topics.connect(wrong, f"127.0.0.1:{port}")
+    running.stop()
