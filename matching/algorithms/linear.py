@@ -9,19 +9,25 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.algorithms.base import Algorithm
+from matching.checking import batch_at, known_at
 from matching.columns import Batch
 from matching.records import INTERSECT, SYMMETRIC
+from matching.reference import pin
 from matching.registry import Registry
 from matching.scalars import Int
-from matching.verification import NO, Known, record_holds
+from matching.verification import NO, record_holds
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
-def scan(known: Known, members: I32, batch: Batch, where: I32, rows: I32, slots: I32, first: Int) -> tuple[Int, Int]:
+def scan(
+    known_address: Int, members: I32, batch_address: Int, where: I32, rows: I32, slots: I32, first: Int
+) -> tuple[Int, Int]:
     """Goes on at row `first`; returns the next row and the number of pairs. Stops early when a row might not fit any more."""
+    known = known_at(known_address)
+    batch = batch_at(batch_address)
     n = 0
     for row in range(first, len(batch.carried)):
         if n + len(members) > len(rows):
@@ -81,9 +87,10 @@ def scan_members(registry: Registry, members: I32, batch: Batch) -> tuple[I32, I
     room = max(4 * len(members), 1024)
     rows, slots = np.empty(room, np.int32), np.empty(room, np.int32)
     found: list[tuple[I32, I32]] = []
+    pinned = pin(batch)
     row = 0
     while row < batch.rows:
-        row, n = scan(registry.known, members, batch, where, rows, slots, row)
+        row, n = scan(registry.known_at, members, pinned.address, where, rows, slots, row)
         found.append((rows[:n].copy(), slots[:n].copy()))
     if not found:
         return np.empty(0, np.int32), np.empty(0, np.int32)

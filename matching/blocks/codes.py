@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from matching.attributes import INTEGER
 from matching.blocks.lanes import CELLS, TABLE
 from matching.blocks.view import (
     CODES,
@@ -29,8 +30,9 @@ from matching.blocks.view import (
     Blocks,
 )
 from matching.columns import Batch
-from matching.keys import mix
-from matching.records import BOUNDED, EQUAL, constraints
+from matching.keys import NUMBER_KEY, mix, number_key
+from matching.machine import float_of_bits
+from matching.records import BOUNDED, EQUAL, LARGEST, constraints
 from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
@@ -89,13 +91,14 @@ def random(blocks: Blocks) -> Int:
 
 @njit(cache=True, nogil=True)
 def code_in_row(splits: U64, row: Int, key: Int) -> Int:
-    """1 + how many splits are at or below the key; a search without branches."""
+    """1 + how many splits are at or below the key."""
     base = row * SPLITS
     p = 0
     # the last cell of a row says where the search begins: a row of few splits needs few steps
     step = np.int64(splits[base + SPLITS - 1])
     while step:
-        p += step * np.int64(splits[base + p + step - 1] <= key)
+        if splits[base + p + step - 1] <= key:
+            p += step
         step >>= 1
     return min(p, CODES - 1) + 1
 
@@ -177,6 +180,74 @@ def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
 
 
 @njit(cache=True, nogil=True)
+def _least_integer(key: Int) -> Int:
+    """The least integer whose order key is at or above that of a number; LARGEST if the key is no number's or too large to tell."""
+    if key >> np.uint64(61) != np.uint64(NUMBER_KEY):
+        return LARGEST
+    raw = key << np.uint64(3)
+    if raw >> np.uint64(63):
+        raw ^= np.uint64(1) << np.uint64(63)
+    else:
+        raw = ~raw
+    value = float_of_bits(np.int64(raw))
+    # beyond, doubles are no longer every integer, and the search below would be long
+    if not abs(value) < 281474976710656.0:
+        return LARGEST
+    least = np.int64(np.floor(value))
+    while number_key(INTEGER, least) >= key:
+        least -= 1
+    while number_key(INTEGER, least) < key:
+        least += 1
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _make_shortcut(blocks: Blocks, row: Int) -> None:
+    """Integers find their code by their leading bits and a step or two, instead of a search. Of a row that is not of numbers alone the
+    shortcut is none."""
+    base = row * SPLITS
+    blocks.shortcut_range[2 * row + 1] = -1
+    count = 0
+    while count < CODES - 1 and blocks.splits[base + count] != ~np.uint64(0):
+        blocks.thresholds[base + count] = _least_integer(blocks.splits[base + count])
+        if blocks.thresholds[base + count] == LARGEST:
+            return
+        count += 1
+    if not count:
+        return
+    blocks.thresholds[base + count] = LARGEST
+    first = blocks.thresholds[base]
+    span = blocks.thresholds[base + count - 1] - first
+    shift = 0
+    while span >> shift >= SPLITS:
+        shift += 1
+    at = 0
+    for i in range(SPLITS):
+        # what lies below the piece's first integer
+        while at < count and blocks.thresholds[base + at] <= first + (np.int64(i) << shift):
+            at += 1
+        blocks.shortcut[base + i] = at
+    blocks.shortcut_range[2 * row] = first
+    blocks.shortcut_range[2 * row + 1] = shift
+
+
+@njit(cache=True, nogil=True)
+def _code_of_integer(blocks: Blocks, row: Int, value: Int) -> Int:
+    """The same as `code_in_row` of its key, by the shortcut; not for LARGEST, which ends the thresholds."""
+    base = row * SPLITS
+    first = blocks.shortcut_range[2 * row]
+    if value < first:
+        return 1
+    piece = (value - first) >> blocks.shortcut_range[2 * row + 1]
+    if piece < 0 or piece >= SPLITS:
+        piece = SPLITS - 1
+    at = np.int64(blocks.shortcut[base + piece])
+    while blocks.thresholds[base + at] <= value:
+        at += 1
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
 def _crowding(splits: U64, row: Int, keys: U64) -> Float:
     """How likely two keys share a code."""
     counts = np.zeros(256, np.int64)
@@ -211,6 +282,7 @@ def bind(blocks: Blocks, attribute: Int) -> None:
             break
     blocks.state[SPLIT_ROWS] = max(rows, row)
     blocks.distinct[attribute] = _fresh_splits(blocks, attribute, blocks.splits[row * SPLITS : (row + 1) * SPLITS])
+    _make_shortcut(blocks, row)
     if blocks.split_row[2 * attribute]:
         blocks.state[EPOCH] += 1
         blocks.split_row[2 * attribute + 1] = blocks.split_row[2 * attribute]
@@ -292,7 +364,11 @@ def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
                 split_row = np.int64(blocks.split_row[b])
                 if not split_row:
                     continue
-                low_code = code_in_row(blocks.splits, split_row, batch.low[e])
+                value = batch.bits[e]
+                if batch.tag[e] == INTEGER and value != LARGEST and blocks.shortcut_range[2 * split_row + 1] >= 0:
+                    low_code = _code_of_integer(blocks, split_row, value)
+                else:
+                    low_code = code_in_row(blocks.splits, split_row, batch.low[e])
                 high_code = low_code
                 if batch.low[e] != batch.high[e]:
                     high_code = code_in_row(blocks.splits, split_row, batch.high[e])

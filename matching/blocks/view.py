@@ -126,6 +126,9 @@ class Blocks(NamedTuple):
     distinct: F32  # how many values subscriptions ask for, as far as one can tell
     # the rest
     splits: U64
+    thresholds: I64  # the same as the least integers, if they are of numbers
+    shortcut: U8  # codes to begin with, by the leading bits of an integer
+    shortcut_range: I64  # two each: the integer that the shortcut begins with, and the bits it leaves out; -1: none
     pair_seen: U32
     home: I32  # by slot: leaf * 32 + lane, or -(group) - 1
     topic_group: I32  # by topic node
@@ -157,14 +160,15 @@ POOLS: Final = {
     "group": _GROUP_ARRAYS,
     "table": _TABLE_ARRAYS,
     "attribute": _ATTRIBUTE_ARRAYS,
-    "split": {"splits": SPLITS},
+    "split": {"splits": SPLITS, "thresholds": SPLITS, "shortcut": SPLITS, "shortcut_range": 2},
     "slot": {"home": 1},
     "topic": {"topic_group": 1, "topic_below": 1},
 }
 _DTYPES: Final = {
     "lanes": np.uint8, "leaf_count": np.uint8, "boxes": np.uint8, "children": np.uint8, "group_form": np.uint8,
     "group_key": np.uint64, "group_low": np.uint64, "table_kind": np.uint8, "cell": np.uint8, "seen": np.uint32,
-    "constrained": np.uint32, "reservoir": np.uint64, "distinct": np.float32, "splits": np.uint64, "pair_seen": np.uint32,
+    "constrained": np.uint32, "reservoir": np.uint64, "distinct": np.float32, "splits": np.uint64,
+    "thresholds": np.int64, "shortcut": np.uint8, "shortcut_range": np.int64, "pair_seen": np.uint32,
 }  # fmt: skip
 
 
