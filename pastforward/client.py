@@ -93,7 +93,7 @@ class Client:
                     "partitioner": "murmur2_random",  # Java's: all versions of an id come through one partition
                     "linger.ms": 2,
                     "compression.type": "lz4",
-                    "delivery.timeout.ms": int(TIMEOUT * 1000),
+                    "delivery.timeout.ms": self._settings.kafka.get("delivery.timeout.ms", int(TIMEOUT * 1000)),
                 },
             ),
         )

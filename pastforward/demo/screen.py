@@ -67,8 +67,8 @@ def plain_line(world: World, story: Story, now: float) -> str:
 def draw(world: World, story: Story, now: float, width: int, height: int) -> RenderableType:
     layout = Layout()
     layout.split_row(
-        Layout(Panel(_map(world, story, now, max(20, width - 50), max(6, height - 2)), title="drivers and incidents")),
-        Layout(_side(story, now), size=46),
+        Layout(Panel(_map(world, story, now, max(20, width - 58), max(6, height - 2)), title="drivers and incidents")),
+        Layout(_side(story, now), size=54),
     )
     return layout
 

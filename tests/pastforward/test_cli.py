@@ -67,7 +67,7 @@ def test_an_error_is_one_line_and_code_1(
     command: Command, tmp_path: Path, arguments: list[str], environment: dict[str, str], says: str
 ) -> None:
     done = command(
-        *arguments, environment={**environment, "PASTFORWARD_KAFKA_MESSAGE_TIMEOUT_MS": "2000"}, cwd=tmp_path
+        *arguments, environment={**environment, "PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": "2000"}, cwd=tmp_path
     )
     assert done.returncode == 1
     assert says in done.stderr

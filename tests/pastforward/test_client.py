@@ -73,7 +73,8 @@ def test_what_cannot_be_read_is_refused_before_it_is_sent(client: Client) -> Non
 
 
 def test_delivery_errors_are_raised(broker: Broker) -> None:
-    with Client(broker.bootstrap, settings=load({"topic_prefix": "nowhere."}, environment={})) as client:
+    settings = load({"topic_prefix": "nowhere."}, environment={"PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": "2000"})
+    with Client(broker.bootstrap, settings=settings) as client:
         with pytest.raises(DeliveryError, match="was not delivered") as raised:
             client.publish_many([Publication("a"), Publication("b")])
         assert {key for key, _ in raised.value.errors} == {"a", "b"}
