@@ -46,7 +46,7 @@ lint: $(VENV)/ready ## formatter, linter, types, direction of dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 bench: setup ## every figure that the documents state
 	$(BIN)/pastforward bench all
