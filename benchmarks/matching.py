@@ -162,7 +162,10 @@ def contenders(load: Load, algorithms: Iterable[str], progress: Progress) -> lis
     names = list(algorithms)
     task = progress.add_task(f"{load.name}, {load.subscriptions:,}", total=len(names))
     for name in names:
-        figures.append(measure(load, name))
+        try:
+            figures.append(measure(load, name))
+        except MemoryError as error:
+            progress.console.print(f"{name} on {load.name}, {load.subscriptions:,}: {error}")
         progress.advance(task)
     return figures
 

@@ -215,21 +215,12 @@ class Client:
 
     def _places(self, consumer: Any, since: int | None) -> list[TopicPartition]:
         name = self._topics.notifications
-        known = consumer.list_topics(name, timeout=TIMEOUT).topics[name]
-        if known.error is not None:
-            raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
-        places = [TopicPartition(name, p) for p in known.partitions]
+        places = {p: end for p, (_, end) in topics.watermarks(consumer, name).items()}
         if since is not None:
-            found = consumer.offsets_for_times(
-                [TopicPartition(p.topic, p.partition, since // 1000) for p in places], TIMEOUT
-            )
-            fixed = {p.partition: p.offset for p in found}
-        else:
-            fixed = {}
-        for place in places:
-            at = fixed.get(place.partition, -1)
-            place.offset = at if at >= 0 else consumer.get_watermark_offsets(place, timeout=TIMEOUT)[1]
-        return places
+            asked = [TopicPartition(name, p, since // 1000) for p in places]
+            found = topics.patiently(lambda: consumer.offsets_for_times(asked, TIMEOUT))
+            places |= {p.partition: p.offset for p in found if p.offset >= 0}
+        return [TopicPartition(name, p, at) for p, at in places.items()]
 
     def _iterate(self, consumer: Any, recipient_id: str | None, timeout: float | None) -> Iterator[Notification]:
         wanted = None if recipient_id is None else recipient_id.encode()

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
+
+T = TypeVar("T")
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
 LARGE: Final = 4 << 20  # an input record may have 1 MiB; with its envelope, or as a dead letter, it is larger
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
+# a partition that was just created, or whose broker just came back, is led within the next moments
+UNLED: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +200,27 @@ def wait_visible(admin: AdminClient, names: Iterable[str]) -> None:
         if time.monotonic() > deadline:
             raise UserError(f"the broker does not show {', '.join(sorted(hidden))}, {TIMEOUT:.0f} s after creation")
         time.sleep(0.02)
+
+
+def watermarks(consumer: Any, topic: str) -> dict[int, tuple[int, int]]:
+    """The first offset that is there and the next that will be, by partition."""
+    found = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic]
+    if found.error is not None:
+        raise UserError(f"topic {topic} is not there; run `pastforward topics` or start a worker first")
+    ask = consumer.get_watermark_offsets
+    return {p: patiently(partial(ask, TopicPartition(topic, p), timeout=TIMEOUT)) for p in found.partitions}
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Ask again while the partition has no leader yet."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in UNLED or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def _agreed(settings: Settings, wanted: list[Plan], there: dict[str, int]) -> int:

@@ -84,23 +84,16 @@ def watermarks(settings: Settings, bootstrap: str, topic: str) -> dict[int, tupl
     """The first offset that is there and the next that will be, by partition."""
     consumer = _consumer(settings, bootstrap)
     try:
-        return _watermarks(consumer, topic)
+        return topics.watermarks(consumer, topic)
     finally:
         consumer.close()
-
-
-def _watermarks(consumer: Any, topic: str) -> dict[int, tuple[int, int]]:
-    found = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic]
-    if found.error is not None:
-        raise UserError(f"topic {topic} is not there; run `pastforward topics` or start a worker first")
-    return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=TIMEOUT) for p in found.partitions}
 
 
 def read_topic(settings: Settings, bootstrap: str, topic: str) -> Iterator[Message]:
     """Every committed record that is there now, partition by partition, in order."""
     consumer = _consumer(settings, bootstrap)
     try:
-        for partition, (begin, end) in sorted(_watermarks(consumer, topic).items()):
+        for partition, (begin, end) in sorted(topics.watermarks(consumer, topic).items()):
             if begin < end:
                 yield from _read(consumer, TopicPartition(topic, partition, begin), end)
     finally:

@@ -80,7 +80,13 @@ class Outside:
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self.bootstrap, self.prefix = bootstrap, prefix
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2_random"}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "compression.type": "zstd",
+                "message.max.bytes": 4 << 20,
+            }
         )
         self._consumer = Consumer(
             {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pastforward import topics
@@ -77,3 +78,22 @@ def test_an_unknown_property_is_one_line() -> None:
     settings = load(environment={"PASTFORWARD_KAFKA_NO_SUCH_THING": "1"})
     with pytest.raises(UserError, match=r"no\.such\.thing"):
         topics.connect(settings, "127.0.0.1:1")
+
+
+def test_a_partition_without_a_leader_is_asked_again() -> None:
+    codes = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+
+    def ask() -> int:
+        if codes:
+            raise KafkaException(KafkaError(codes.pop()))
+        return 7
+
+    assert topics.patiently(ask) == 7
+
+
+def test_another_error_is_not_asked_again() -> None:
+    def ask() -> int:
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    with pytest.raises(KafkaException):
+        topics.patiently(ask)

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from pastforward.broker import Broker
+from pastforward.topics import watermarks
 from schemas import CanonicalPublication, Withdrawal, decode_notification, decode_rendezvous
 from streams.reference import Partition
 from streams.routing import Publication, Subscription, make_scheme
@@ -109,10 +110,7 @@ class Log:
 
     def ends(self, topic: str) -> dict[int, int]:
         reader = self.consumer()
-        found = {
-            p: reader.get_watermark_offsets(TopicPartition(self.prefix + topic, p), timeout=PATIENCE)[1]
-            for p in range(PARTITIONS)
-        }
+        found = {p: end for p, (_, end) in watermarks(reader, self.prefix + topic).items()}
         reader.close()
         return found
 

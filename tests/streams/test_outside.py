@@ -216,3 +216,17 @@ def test_a_refused_replacement_leaves_the_old_version_in_force(outside: Outside,
     outside.wait("dead-letters", lambda m: m.key() == name.encode())
     outside.publish(f"{name}-p", topic=place)
     assert told(outside, name) == [(f"{name}-p", "live")]
+
+
+def test_a_record_over_a_mebibyte_is_a_dead_letter(outside: Outside, place: str, name: str) -> None:
+    """Compressed, it is small enough for the broker."""
+    outside.subscribe(name, topic=place)
+    outside.stored(name)
+    value = b'{"topic": "' + place.encode() + b'"' + b" " * (1 << 20) + b"}"
+    outside.send("publications", f"{name}-large", value)
+    outside.publish(f"{name}-next", topic=place)
+    assert told(outside, name) == [(f"{name}-next", "live")]
+    (message,) = outside.wait("dead-letters", lambda m: m.key() == f"{name}-large".encode())
+    letter = decode_dead_letter(message.value())
+    assert letter.kind == "too_large"
+    assert letter.value == value[: 1 << 20]
