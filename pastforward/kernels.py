@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import time
@@ -17,11 +18,35 @@ COMPILE: Final = "import importlib, sys; importlib.import_module(sys.argv[1]).co
 
 def drop_stale() -> None:
     """Numba sees when a kernel's own file has changed, not when one that it calls has: then the old code may crash."""
-    for name in FOLDERS:
-        newest = max(source.stat().st_mtime for source in (ROOT / name).rglob("*.py"))
-        for compiled in (ROOT / name).rglob("*.nb[ic]"):
+    reads = {source: _imports(source) for name in FOLDERS for source in (ROOT / name).rglob("*.py")}
+    for source in reads:
+        newest = max(file.stat().st_mtime for file in _closure(source, reads))
+        for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.nb[ic]"):
             if compiled.stat().st_mtime < newest:
                 compiled.unlink()
+
+
+def _imports(source: Path) -> set[Path]:
+    """The files of ours that a file imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [*source.relative_to(ROOT).parts[: -node.level]] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    stems = [ROOT.joinpath(*name.split(".")) for name in names]
+    return {file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()}
+
+
+def _closure(source: Path, reads: dict[Path, set[Path]]) -> set[Path]:
+    found, ahead = {source}, [source]
+    while ahead:
+        fresh = reads.get(ahead.pop(), set()) - found
+        found |= fresh
+        ahead += fresh
+    return found
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -21,24 +23,35 @@ for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
     del os.environ[_name]
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several processes, all that needs the broker runs in one of them: there is one broker for the whole run."""
+    """Two processes: one has the worker that many tests share, the other the Spark session; what needs neither fills the gaps."""
     for item in items:
-        if item.get_closest_marker("broker"):
+        if item.nodeid.startswith("tests/spark_batch"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("broker"):
             item.add_marker(pytest.mark.xdist_group("broker"))
 
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    directory = tmp_path_factory.mktemp("pastforward")
-    return load({"data_dir": directory, "jars_dir": ROOT / ".jars"}, environment={})
+    directory = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        directory = directory.parent  # what all processes of this run have in common
+    return load({"data_dir": directory / "pastforward", "jars_dir": ROOT / ".jars"}, environment={})
 
 
 @pytest.fixture(scope="session")
 def broker(base: Settings) -> Iterator[embedded.Broker]:
-    running = embedded.start(base)
-    yield running
-    running.stop()
+    """The first process that needs it starts it, the last one that leaves stops it."""
+    base.data_dir.mkdir(exist_ok=True)
+    with (base.data_dir / "users").open("w") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        running = embedded.start(base)
+        yield running
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            running.stop()
 
 
 StartWorker = Callable[..., WorkerUnderTest]
