@@ -46,10 +46,13 @@ class Disk:
         self.families: list[Family] = []
         self.deepest = 0
         self.has_ids = False
+        self.unread = True
+        """Rows are only written, until the next opening: what reads them calls `make_readable` first."""
         self._serial = 0
         self._retired: list[Family] = []
+        self._budget = budget
         self._directory = Directory(path, layout)
-        self._rocks = self._open(budget)
+        self._rocks = self._open()
         try:
             self.state = self._read_state()
         except Exception as error:
@@ -58,20 +61,23 @@ class Disk:
                 raise self._directory.damaged(error) from error
             raise
 
-    def _open(self, budget: Budget) -> rocks.Rocks:
+    def _open(self) -> rocks.Rocks:
         directory = self._directory
         made = directory.open()
         try:
             if not made:
-                rocks.Rocks(directory.unfinished(), budget).close()
+                rocks.Rocks(directory.unfinished(), self._budget).close()
                 directory.finish()
-            names = rocks.Rocks.families_at(directory.database)
-            return rocks.Rocks(directory.database, budget, names)
+            return self._open_database()
         except Exception as error:
             directory.close()
             if rocks.is_failure(error):
                 raise directory.damaged(error) from error
             raise
+
+    def _open_database(self) -> rocks.Rocks:
+        path = self._directory.database
+        return rocks.Rocks(path, self._budget, rocks.Rocks.families_at(path))
 
     def _read_state(self) -> dict[str, Any]:
         """Empty for a new store."""
@@ -97,11 +103,29 @@ class Disk:
         return self._directory.damaged(what)
 
     def close(self) -> None:
+        self._close_database()
+        self._directory.close()
+
+    def _close_database(self) -> None:
         for family in self.families:
             family.handle = None
             family.rdict = None
         self._rocks.close()
-        self._directory.close()
+
+    def make_readable(self) -> None:
+        """Opens the database anew: from now on what is written can be read at once, and costs more to write."""
+        if not self.unread:
+            return
+        self._close_database()
+        try:
+            self._rocks = self._open_database()
+        except Exception as error:
+            if rocks.is_failure(error):
+                raise self.damaged(error) from error
+            raise
+        for family in self.families:
+            family.rdict, family.handle = self._rocks.open_family(family.name)
+        self.unread = False
 
     # Reading.
 
@@ -227,7 +251,7 @@ class Disk:
         family = Family(
             name, series, life, log_time, records.EARLIEST, 0, 0, self._free_slot(int(scalars[records.SWEEPS]))
         )
-        family.rdict, family.handle = self._rocks.create_family(name)
+        family.rdict, family.handle = self._rocks.create_family(name, unread=self.unread)
         self.families.append(family)
         return family
 

@@ -66,6 +66,11 @@ def _columns(table: Any) -> Columns:
     return columns
 
 
+def plain(table: Any) -> Any:
+    """The same table without dictionaries."""
+    return pa.table(_columns(table))
+
+
 def _writable(buffer: Any, dtype: Any, low: int, high: int) -> Array:
     """A copy of a part of an Arrow buffer: kernels have one signature, for writable arrays."""
     size = np.dtype(dtype).itemsize

@@ -129,7 +129,7 @@ class Repeated(Store):
         questions = pa.table(
             {
                 "kind": pa.array(["question"] * asking),
-                "id": pa.array(aside.identity[who].tolist(), table["id"].type),
+                "id": pa.array(aside.identity[who].tolist(), _plain_type(table["id"].type)),
                 "topic": pa.array(aside.topic[who].tolist(), pa.string()),
                 "time": pa.array(time),
                 "starts_at": pa.array(starts, mask=starts == records.EARLIEST),
@@ -137,7 +137,8 @@ class Repeated(Store):
                 "scope": pa.array(np.where(aside.subtree[who], "subtree", "overlap")),
             }
         )
-        merged = pa.concat_tables([questions, pa.table(table).take(published)], promote_options="permissive")
+        publications = operations.plain(table).take(published)
+        merged = pa.concat_tables([questions, publications], promote_options="permissive")
         askers = np.concatenate([aside.identity[who], np.full(len(published), None, object)])
         return _Asked(merged.take(sort), all_rows[sort], askers[sort])
 
@@ -244,3 +245,7 @@ class Repeated(Store):
         every = np.arange(aside.count)
         waiting = every[~aside.over[: aside.count] & (aside.next[: aside.count] != _NEVER)]
         self._put_off(waiting, max(1, self._every // _GRAIN))
+
+
+def _plain_type(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

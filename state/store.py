@@ -450,6 +450,7 @@ class Store:
                     fits = False
                     break
         self._in_memory = fits
+        self._disk.unread = fits
         if not fits:
             self._index.clear()
             if not self._disk.has_ids:
@@ -463,6 +464,7 @@ class Store:
 
     def _spill(self) -> None:
         """The budget does not hold the index any more: from now on answers come from RocksDB."""
+        self._disk.make_readable()
         self._write_ids(self._index)
         self._ids_are(True)
         self._index.clear()

@@ -7,11 +7,11 @@ import sys
 
 from state import open_store
 from tests.state.crash_log import operations_from, size_of_batch
-from tests.state.tables import BUDGETS, table
+from tests.state.tables import CRASHED, table
 
 
 def main(path: str, layout: str, budget: str, seed: int) -> None:
-    with open_store(path, layout, budget=BUDGETS[budget](), hot_window=4_000, lateness=500) as store:
+    with open_store(path, layout, budget=CRASHED[budget](), hot_window=4_000, lateness=500) as store:
         offset = store.offset or 0
         chance = random.Random(seed + offset)
         print("ready", flush=True)

@@ -50,3 +50,14 @@ class Tiny(Budget):
 
 
 BUDGETS = {"ample": Budget, "tiny": Tiny}
+
+
+class Small(Budget):
+    """Room for a few hundred items: the index moves to disk, and back, as the log goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(4 << 20)
+        self.for_indexes = 45_000
+
+
+CRASHED = {**BUDGETS, "small": Small}

@@ -15,7 +15,7 @@ from state import open_store
 from tests.state.checks import apply_both, same_contents
 from tests.state.crash_log import operations_from, size_of_batch
 from tests.state.oracle import Oracle
-from tests.state.tables import BUDGETS
+from tests.state.tables import CRASHED
 
 OPTIONS = {"hot_window": 4_000, "lateness": 500}
 
@@ -53,10 +53,10 @@ def written(path: Path) -> int:
 def crash(tmp_path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     for number in range(kills):
-        layout, budget = [("dual", "ample"), ("two", "ample"), ("dual", "tiny")][number % 3]
+        layout, budget = [("dual", "ample"), ("two", "small"), ("dual", "tiny"), ("dual", "small")][number % 4]
         path = tmp_path / f"{layout}-{budget}"
         kill_once(path, layout, budget, seed, chance)
-        with open_store(path, layout, budget=BUDGETS[budget](), **OPTIONS) as store:
+        with open_store(path, layout, budget=CRASHED[budget](), **OPTIONS) as store:
             oracle = Oracle(**OPTIONS)
             offset = 0
             reached = store.offset or 0

@@ -128,3 +128,19 @@ def test_it_cannot_join_with_itself(tmp_path: Path) -> None:
         store.apply(table([{"kind": "subscription", "id": "s", "time": 0, "self_join": True}]))
     with pytest.raises(OperationError, match="positive"):
         open_store(tmp_path / "t", "repeated", every=0)
+
+
+def test_takes_dictionary_columns(tmp_path: Path) -> None:
+    """As every layout does: whoever makes operations by the thousand names kinds once."""
+    rows = [
+        {"kind": "publication", "id": "p", "topic": "1", "time": 10},
+        {"kind": "subscription", "id": "s", "topic": "1", "time": 20, "starts_at": 0, "ends_at": 90},
+    ]
+    plain = table(rows)
+    coded = plain
+    for name in ("kind", "id", "topic"):
+        coded = coded.set_column(coded.schema.get_field_index(name), name, coded[name].dictionary_encode())
+    with open_store(tmp_path / "plain", "repeated") as first, open_store(tmp_path / "coded", "repeated") as second:
+        expected = first.apply(plain).to_pylist()
+        assert len(expected) == 1
+        assert second.apply(coded).to_pylist() == expected
