@@ -2,7 +2,8 @@
 
 Each load runs in a process of its own, pinned to one core, so that its memory can be told. A time is the processor's: all
 threads of the process, RocksDB's flushes and compactions included; on an idle machine the clock says the same, and stands beside
-it. `--scale 0.1` takes a tenth of the operations, `--only` those loads whose name begins so.
+it. `--scale 0.1` takes a tenth of the operations, `--only` those loads whose name begins so. What has been measured is kept in
+`results/state.json`: `--go-on` measures only what is missing there, and shows all of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FIVE_TIMES = "3 to 1, five times as many"
 FIVE_TIMES_LIMIT = 1.3  # of the cost of an operation among a fifth as many
+WIDTH = 150  # of the table, also where there is no terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,12 @@ def verdict(load: Load, result: Result, results: list[Result]) -> str:
     return ", ".join(f"[{'green' if holds else 'red'}]{text}[/]" for holds, text in kept)
 
 
+def read_results(file: Path) -> dict[tuple[str, str, int], Result]:
+    if not file.exists():
+        return {}
+    return {(r["name"], r["layout"], r["operations"]): Result(**r) for r in json.loads(file.read_text())}
+
+
 def show(console: Console, chosen: list[Load], results: list[Result]) -> None:
     from rich.table import Table
 
@@ -167,6 +175,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the operations")
     parser.add_argument("--only", default="", help="only loads whose name begins so")
     parser.add_argument("--cpu", type=int, default=0, help="the core to run on")
+    parser.add_argument("--go-on", action="store_true", help="keep what is in the results, measure the rest")
+    parser.add_argument("--results", type=Path, default=Path("results/state.json"))
     parser.add_argument("--plot", type=Path, default=Path("results/state.png"))
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -180,23 +190,28 @@ def main(arguments: list[str] | None = None) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console()
+    console = Console(width=max(console.width, WIDTH))
     chosen = [load for load in loads(given.scale) if load.name.startswith(given.only)]
     if not chosen:
         parser.error(f"no load begins with {given.only!r}; there are {', '.join(sorted({x.name for x in loads(1)}))}")
     with console.status("compiling"):
         compile_kernels()
-    results = []
+    known = read_results(given.results) if given.go_on else {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(chosen))
         for load in chosen:
-            progress.update(task, description=f"{load.name} ({load.layout})")
-            result = in_own_process(load, given.cpu)
-            results.append(result)
-            progress.console.print(
-                f"{load.name} ({load.layout}): {result.us:.1f} us, {result.pairs:.2f} pairs an operation"
-            )
+            key = (load.name, load.layout, load.operations)
+            if key not in known:
+                progress.update(task, description=f"{load.name} ({load.layout})")
+                result = known[key] = in_own_process(load, given.cpu)
+                progress.console.print(
+                    f"{load.name} ({load.layout}): {result.us:.1f} us, {result.pairs:.2f} pairs an operation"
+                )
+                given.results.parent.mkdir(parents=True, exist_ok=True)
+                given.results.write_text(json.dumps([asdict(result) for result in known.values()], indent=1))
             progress.advance(task)
+    results = [known[load.name, load.layout, load.operations] for load in chosen]
     show(console, chosen, results)
     plot(chosen, results, given.plot)
     console.print(f"plot: {given.plot}")

@@ -90,6 +90,7 @@ def loads(scale: float) -> list[Load]:
         ]
     found += [
         Load("3 to 1, five times as many", "dual", 5 * million, 0.75),
+        Load("3 to 1, five times as many", "two", 5 * million, 0.75),
         Load("3 to 1, 32 MB", "dual", million, 0.75, 40, 300, budget=small),
         Load("3 to 1, 32 MB", "two", million, 0.75, 40, 300, budget=small),
         Load("quad tree, leaves only", "dual", 5_000, 0.5, tree="fixed"),
