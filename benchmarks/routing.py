@@ -26,10 +26,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks.chord import Ring, Spacing
+from benchmarks.generators.lo_chiu import Ranges, Setting, make_load
 from benchmarks.routing_claims import check_claims
 from benchmarks.routing_decision import measure_decisions
 from benchmarks.routing_figures import draw
-from benchmarks.routing_load import Ranges, Setting, make_load
 from benchmarks.routing_model import Model
 from benchmarks.routing_simulation import HASHINGS, Brokers
 

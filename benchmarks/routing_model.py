@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.routing_load import EQUALITY_VALUES, Schema, Setting
+from benchmarks.generators.lo_chiu import EQUALITY_VALUES, Schema, Setting
 from benchmarks.routing_simulation import Hashing, interval_step
 from streams.routing.cost import Costs, KeyLoads, PaperModel, chord_hops, rendezvous_brokers
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from benchmarks.chord import BITS, Ring
-from benchmarks.routing_load import Load, Schema
+from benchmarks.generators.lo_chiu import Load, Schema
 from streams.routing.hashing import text_hash
 
 U16 = npt.NDArray[np.uint16]

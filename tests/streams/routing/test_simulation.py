@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.chord import BITS, Ring
+from benchmarks.generators.lo_chiu import Setting, make_load
 from benchmarks.routing import SCHEMES, run_task, tasks
-from benchmarks.routing_load import Setting, make_load
 from benchmarks.routing_model import Model, choice_probability
 from benchmarks.routing_simulation import HASHINGS, NAME, Brokers, interval_step
 
