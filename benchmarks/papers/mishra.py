@@ -50,7 +50,7 @@ def _buckets(scale: Scale) -> list[Unit]:
 
 
 def _subscriptions(scale: Scale) -> list[Unit]:
-    counts = (10_000, 50_000, 100_000) if scale == "quick" else (100_000, 500_000, 1_000_000, 2_000_000, 5_000_000)
+    counts = (10_000, 50_000, 100_000) if scale == "quick" else (100_000, 500_000, 1_000_000, 5_000_000)
     return [
         _unit("8", scale, name, count, Mix(count, zipf=zipf, seed=SEED), CONTENDERS, 2 + count / 12_000)
         for name, zipf in DISTRIBUTIONS.items()
