@@ -18,25 +18,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.generators.fabret import SHAPES, publications, table
 from matching import Index
 
-NAMES: Final = 32
-VALUES: Final = 35
 SUBSCRIPTIONS_AT_ONCE: Final = 10_000
 PUBLICATIONS_AT_ONCE: Final = 100
 CONTENDERS: Final = ("linear", "counting", "propagation", "prefetch", "dynamic", "static")
 # The linear scan is given fewer publications: it needs the same time for each.
 LINEAR_PUBLICATIONS: Final = 2
 REPETITIONS: Final = 5
-
-# operators of the fixed names, then how many free equalities
-LOADS: Final[dict[str, tuple[str, int]]] = {"W0": ("==", 3), "W1": ("==>", 1), "W2": ("==<<<<<>", 1)}
 
 
 @dataclass(frozen=True)
@@ -51,31 +44,6 @@ class Figure:
     counters: dict[str, int | float]
 
 
-def subscriptions(load: str, first: int, count: int) -> pa.Table:
-    """Numbered from `first` on; the same for the same numbers."""
-    operators, free = LOADS[load]
-    fixed = len(operators)
-    random = np.random.default_rng(first)
-    names: npt.NDArray[np.int64] = np.tile(np.arange(fixed + free), (count, 1))
-    names[:, fixed:] = fixed + random.random((count, NAMES - fixed)).argsort(axis=1)[:, :free]
-    codes = np.array(["=<>".index(operator) for operator in operators] + [0] * free, np.int32)
-    return pa.table(
-        {
-            "subscription_id": np.repeat(np.arange(first, first + count), fixed + free),
-            "attribute": pa.DictionaryArray.from_arrays(
-                pa.array(names.reshape(-1).astype(np.int32)), pa.array([f"a{i}" for i in range(NAMES)])
-            ),
-            "operator": pa.DictionaryArray.from_arrays(pa.array(np.tile(codes, count)), pa.array(["=", "<", ">"])),
-            "value_int64": random.integers(1, VALUES + 1, count * (fixed + free)),
-        }
-    )
-
-
-def publications(count: int) -> pa.Table:
-    random = np.random.default_rng(7)
-    return pa.table({f"a{i}": random.integers(1, VALUES + 1, count) for i in range(NAMES)})
-
-
 def measure(load: str, algorithm: str, sizes: list[int]) -> Iterator[Figure]:
     """One index that grows from size to size."""
     index = Index(algorithm=algorithm)
@@ -84,9 +52,9 @@ def measure(load: str, algorithm: str, sizes: list[int]) -> Iterator[Figure]:
     held, loading = 0, 0.0
     for size in sorted(sizes):
         while held < size:
-            table = subscriptions(load, held, min(SUBSCRIPTIONS_AT_ONCE, size - held))
+            batch = table(SHAPES[load], held, min(SUBSCRIPTIONS_AT_ONCE, size - held))
             begin = time.process_time()
-            held += index.add_predicates(table)
+            held += index.add_predicates(batch)
             loading += time.process_time() - begin
         matches = sum(index.match_table(batch).num_rows for batch in batches)
         best = float("inf")
@@ -104,7 +72,7 @@ def measure(load: str, algorithm: str, sizes: list[int]) -> Iterator[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--loads", nargs="+", choices=list(LOADS), default=["W0"])
+    parser.add_argument("--loads", nargs="+", choices=list(SHAPES), default=["W0"])
     parser.add_argument("--algorithms", nargs="+", default=list(CONTENDERS))
     options = parser.parse_args()
     console = Console()
@@ -116,7 +84,7 @@ def main() -> None:
                 figures.append(figure)
                 console.log(load, figure.subscriptions, algorithm, f"{figure.microseconds:,.1f} us", figure.counters)
             gc.collect()
-        table = Table(title=f"{load}, Fabret et al., figure 3: a publication against standing subscriptions")
+        shown = Table(title=f"{load}, Fabret et al., figure 3: a publication against standing subscriptions")
         for heading in (
             "subscriptions",
             "algorithm",
@@ -127,10 +95,10 @@ def main() -> None:
             "bytes each",
             "tables",
         ):
-            table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+            shown.add_column(heading, justify="left" if heading == "algorithm" else "right")
         for figure in sorted(figures, key=lambda f: (f.subscriptions, -f.microseconds)):
             linear = [f for f in figures if f.algorithm == "linear" and f.subscriptions == figure.subscriptions]
-            table.add_row(
+            shown.add_row(
                 f"{figure.subscriptions:,}",
                 figure.algorithm,
                 f"{figure.microseconds:,.1f}",
@@ -140,7 +108,7 @@ def main() -> None:
                 f"{figure.bytes_each:.0f}",
                 str(figure.counters.get("tables", "")),
             )
-        console.print(table)
+        console.print(shown)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def _predicates(scale: Scale) -> list[Unit]:
 # 4a and 4b: the paper's 2 + 16 + 2 hours, 50 in and 50 out a second, a hundredfold compressed.
 HOURS = 20
 TURNOVER = (2, 18)
+ASKED = 1_000  # publications at every step
 SEEN = 1_100  # publications after which `static` chooses for good: statistics come from matches
 IN_AN_HOUR = 0.06  # of all subscriptions: 3.6M of 3M in twenty hours
 
@@ -73,7 +74,7 @@ def _drift(number: str, scale: Scale) -> list[Unit]:
 
 def _drifting(number: str, scale: Scale) -> Iterator[Point]:
     """`without change` keeps the tables it chose at the beginning; `dynamic` adapts; `auto` is what the product takes."""
-    count = 60_000 if scale == "quick" else 3_000_000
+    count = 150_000 if scale == "quick" else 3_000_000
     steps = HOURS if scale == "quick" else 5 * HOURS
     each = int(IN_AN_HOUR * HOURS / steps * count)
     if number == "4a":  # one fixed name of 16, then one of the other 16
@@ -86,13 +87,12 @@ def _drifting(number: str, scale: Scale) -> Iterator[Point]:
         "dynamic": Index(algorithm="dynamic"),
         "auto": Index(algorithm="auto"),
     }
-    asked = {"before": publications(PUBLICATIONS, before, 7), "after": publications(PUBLICATIONS, after, 8)}
+    asked, later = publications(ASKED, before, 7), publications(ASKED, after, 8)
     for index in contenders.values():
         for first in range(0, count, AT_ONCE):
             index.add_predicates(table(before, first, min(AT_ONCE, count - first), SEED))
             if first == count // 2 // AT_ONCE * AT_ONCE:
                 index.match_table(publications(SEEN, before, 7))
-    random = np.random.default_rng(SEED)
     for step in range(steps):
         hour = step * HOURS / steps
         share = min(1.0, max(0.0, (hour - TURNOVER[0]) / (TURNOVER[1] - TURNOVER[0])))
@@ -100,8 +100,9 @@ def _drifting(number: str, scale: Scale) -> Iterator[Point]:
         first = count + step * each
         coming = [table(before, first, each - new, SEED), table(after, first + each - new, new, SEED)]
         going = np.arange(step * each, (step + 1) * each)
-        # publications change with the subscriptions: values of a name that is skewed are skewed for both
-        events = asked["after"] if random.random() < share and number == "4b" else asked["before"]
+        # publications change with the subscriptions: a name that is skewed is so for both
+        changed_rows = int(ASKED * share)
+        events = pa.concat_tables([later.slice(0, changed_rows), asked.slice(changed_rows)]).combine_chunks()
         answers = {}
         for name, index in contenders.items():
             begin = time.process_time()
@@ -113,10 +114,10 @@ def _drifting(number: str, scale: Scale) -> Iterator[Point]:
             pairs = index.match_table(events)
             answers[name] = pairs["row"].to_numpy(), pairs["subscription_id"].to_numpy()
             spent = min(_match(index, events) for _ in range(3))
-            yield Point("", name, hour, "a second", PUBLICATIONS / spent)
+            yield Point("", name, hour, "a second", ASKED / spent)
             yield Point("", name, hour, "us to change one", changed / (2 * each) * 1e6)
         for name, found in answers.items():
-            same(name, found, "dynamic", answers["dynamic"], PUBLICATIONS)
+            same(name, found, "dynamic", answers["dynamic"], ASKED)
 
 
 def _match(index: Index, events: pa.Table) -> float:
@@ -214,10 +215,13 @@ def _judge_drift(points: Points) -> Finding:
         end = [v for hour, v in line.items() if hour >= TURNOVER[1]]
         kept[name] = (sum(end) / len(end)) / (sum(begin) / len(begin))
         text.append(f"{name} keeps {100 * kept[name]:.0f} % ({sum(end) / len(end):,.0f} publications a second)")
-    if kept["dynamic"] > 1.1 * kept["without change"]:
+    if kept["dynamic"] < 1.1 * kept["without change"]:
+        reason = "what was chosen at first serves what came later nearly as well"
+        return Finding("does not hold", "; ".join(text), reason)
+    if kept["without change"] < 0.9:
         return Finding("holds", "; ".join(text))
-    reason = "what was chosen at first serves what came later nearly as well"
-    return Finding("does not hold", "; ".join(text), reason)
+    reason = "the tables that were chosen at first do not get worse, those that are chosen anew get better"
+    return Finding("holds differently", "; ".join(text), reason)
 
 
 _US = (Plot("us", "us a publication"),)
