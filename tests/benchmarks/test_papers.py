@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from benchmarks.generators import begen, tomasic
 from benchmarks.generators.predicates import expected
 from benchmarks.papers import contenders, figures, qader
-from benchmarks.papers.__main__ import run
 from benchmarks.papers.page import write
 from benchmarks.papers.points import DiffersError, Figure, Finding, Plot, Point, Points, Results, Unit
 from benchmarks.papers.relational import Relational
@@ -139,7 +139,10 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     first, *others = figure.units("quick")
     for unit in others:
         results.keep("quick", unit.key, [Point("bare", "kept", 1, "latency", 7.0)])
-    assert run([figure], "quick", results, Console(quiet=True)) == []
+    command = [sys.executable, "-m", "benchmarks.papers", "lo-6", "--results", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lo-6" in done.stdout
     assert results.has("quick", first.key)
     for unit in others:
         assert results.points("quick", [unit.key]).line("kept", "latency", "bare") == {1: 7.0}
