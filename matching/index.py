@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,9 +31,9 @@ from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
 from matching.parts import PartsBuilder
 from matching.predicate_table import read_predicates
 from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
-from matching.records import Parts
+from matching.records import HAS_TOPIC, Parts
 from matching.registry import Registry
-from matching.strings import gather
+from matching.strings import gather, joined
 from matching.verification import NO, UNSURE
 
 I32 = npt.NDArray[np.int32]
@@ -45,6 +46,15 @@ _LARGE: Final = 100_000  # predicates of a table: reading more leaves tens of me
 _SEMANTICS: Final[dict[str, int]] = {"classical": 0, "symmetric": r.SYMMETRIC, "intersect": r.INTERSECT}
 _SCOPES: Final[dict[str, int]] = {"overlap": 0, "subtree": r.SUBTREE_SCOPE}
 _TIMES: Final[dict[str, int]] = {"published": 0, "valid": r.VALID_TIME}
+_FLAGS: Final = {
+    (semantics, scope, time): a | b | c
+    for semantics, a in _SEMANTICS.items()
+    for scope, b in _SCOPES.items()
+    for time, c in _TIMES.items()
+}
+_TWO_63: Final = 2**63
+# what is certainly a Dewey path; `path_components` decides about the rest, at ten times the cost
+_USUAL_TOPIC: Final = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.(?:0|[1-9][0-9]{0,17}))*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,36 +140,36 @@ class Index:
         )
 
     def add_many(self, subscriptions: Sequence[NewSubscription]) -> None:
-        """Several in one write; of an id that comes twice the last counts."""
+        """Several in one write; of an id that comes twice the last counts. A hundred thousand a second in batches of hundreds."""
         latest = {new.subscription_id: new for new in subscriptions}
-        for new in latest.values():
-            new.check()
-            self._check_kind(new.subscription_id)
+        flags_of = [new.flags() for new in latest.values()]
+        self._check_kinds(latest)
         with self._lock.write():
             self._forget(list(latest))
-            builder = PartsBuilder(self._registry.strings)
+            builder = self._builder()
             identities: list[Identity] = []
             first = [0]
-            for new in latest.values():
+            topics: list[bytes] = []
+            for new, flags in zip(latest.values(), flags_of, strict=True):
                 if not new.disjuncts:
                     self._never.add(new.subscription_id)
                     continue
-                flags = _SEMANTICS[new.semantics] | _SCOPES[new.scope] | _TIMES[new.time]
+                starts_at, ends_at = new.starts_at, new.ends_at
+                if starts_at is not None and type(starts_at) is not int:
+                    starts_at = moment(starts_at)
+                if ends_at is not None and type(ends_at) is not int:
+                    ends_at = moment(ends_at)
                 for disjunct in new.disjuncts:
-                    for name, _ in disjunct:
-                        self._registry.number(name)
-                    builder.add(
-                        disjunct,
-                        self._registry.numbers,
-                        self._hold_topic(new.topic),
-                        flags,
-                        None if new.starts_at is None else moment(new.starts_at),
-                        None if new.ends_at is None else moment(new.ends_at),
-                    )
+                    builder.add(disjunct, 0, flags, starts_at, ends_at)
+                if flags & HAS_TOPIC:
+                    topics += [new.topic.encode()] * len(new.disjuncts)
                 identities.append(new.subscription_id)
-                first.append(len(builder))
+                first.append(first[-1] + len(new.disjuncts))
             if identities:
-                self._take(builder.parts(), self._numbers_of(identities), np.array(first, np.int64), builder.python)
+                parts = builder.parts()
+                if topics:
+                    parts.topic[parts.record_flags & HAS_TOPIC != 0] = self._registry.topics.hold(*joined(topics))
+                self._take(parts, self._numbers_of(identities), np.array(first, np.int64), builder.python)
 
     def add_predicates(self, table: pa.Table) -> int:
         """Takes many subscriptions from an Arrow table of predicates; see `matching.predicate_table`. Returns how many."""
@@ -367,18 +377,14 @@ class Index:
     ) -> SubscriptionCost:
         """How dear a subscription would be, before it is taken. Nothing is kept."""
         new = NewSubscription(0, normal_form(condition), topic, semantics=semantics)
-        new.check()
+        new.flags()
         if not new.disjuncts:
             return SubscriptionCost(0.0, 0, 0, ())
         auto = self._relaxed if semantics != "classical" else self._algorithm
         with self._lock.write():
-            builder = PartsBuilder(self._registry.strings)
+            builder = self._builder()
             for disjunct in new.disjuncts:
-                for name, _ in disjunct:
-                    self._registry.number(name)
-                builder.add(
-                    disjunct, self._registry.numbers, self._hold_topic(topic), _SEMANTICS[semantics], None, None
-                )
+                builder.add(disjunct, self._hold_topic(topic), _SEMANTICS[semantics], None, None)
             python = len(builder.python)
             # an id that nobody has: the least one that is free, looked for from the end
             identity = next(i for i in range(-(2**63), 0) if self._registry.find(np.array([i], np.int64))[0] < 0)
@@ -509,7 +515,7 @@ class Index:
         known = len(self._never)
         self._never.difference_update(ids)
         gone = known - len(self._never)
-        heads = np.array([self._head(identity) for identity in dict.fromkeys(ids)], np.int32)
+        heads = self._heads(list(dict.fromkeys(ids)))
         heads = heads[heads >= 0]
         texts = self._registry.slots.ids[heads].astype(np.int32) if self._text_ids else None
         self._drop(self._registry.slots_of(heads))
@@ -518,22 +524,36 @@ class Index:
         return gone + len(heads)
 
     def _head(self, identity: Identity) -> int:
-        if self._text_ids is None or isinstance(identity, str) != self._text_ids:
-            return -1
-        number = self._registry.id_strings.find(identity.encode()) if isinstance(identity, str) else identity
-        if isinstance(identity, str) and number < 0:
-            return -1
-        return int(self._registry.find(np.array([number], np.int64))[0])
+        return int(self._heads([identity])[0])
 
     def _heads(self, ids: Sequence[Identity] | I64) -> I32:
+        """-1 for what is not there."""
         if isinstance(ids, np.ndarray) and not self._text_ids:
             return self._registry.find(ids.astype(np.int64))
-        return np.array([self._head(_plain(identity)) for identity in ids], np.int32)
+        known = [_plain(identity) for identity in ids]
+        heads = np.full(len(known), -1, np.int32)
+        if self._text_ids is None:
+            return heads
+        numbers: I64 = np.full(len(known), -1, np.int64)
+        if self._text_ids:
+            ours = [i for i, identity in enumerate(known) if isinstance(identity, str)]
+            numbers[ours] = self._registry.id_strings.find([known[i].encode() for i in ours])  # type: ignore[union-attr]
+            ours = [i for i in ours if numbers[i] >= 0]
+        else:
+            ours = [
+                i for i, identity in enumerate(known) if isinstance(identity, int) and -_TWO_63 <= identity < _TWO_63
+            ]
+            numbers[ours] = np.array([known[i] for i in ours], np.int64)
+        heads[ours] = self._registry.find(numbers[ours])
+        return heads
 
     def _numbers_of(self, ids: list[Identity]) -> I64:
-        return np.array(
-            [self._registry.id_strings.hold(i.encode()) if isinstance(i, str) else i for i in ids], np.int64
-        )
+        if self._text_ids:
+            return self._registry.id_strings.intern(*joined([str(i).encode() for i in ids])).astype(np.int64)
+        return np.array(ids, np.int64)
+
+    def _builder(self) -> PartsBuilder:
+        return PartsBuilder(self._registry.strings, self._registry.number, self._registry.numbers)
 
     def _names_of(self, numbers: I64) -> list[Identity]:
         if self._text_ids:
@@ -549,23 +569,25 @@ class Index:
         return pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(heap))
 
     def _hold_topic(self, topic: str) -> int:
-        if not topic:
-            return 0
-        text = np.frombuffer(topic.encode(), np.uint8).copy()
-        return int(self._registry.topics.hold(text, np.zeros(1, np.int64), np.array([len(text)], np.int32))[0])
+        return int(self._registry.topics.hold(*joined([topic.encode()]))[0]) if topic else 0
 
-    def _check_kind(self, identity: Identity) -> None:
-        text = isinstance(identity, str)
-        if self._text_ids is None:
-            self._text_ids = text
-        elif self._text_ids != text:
-            kinds = ("strings", "integers") if self._text_ids else ("integers", "strings")
+    def _check_kinds(self, ids: Iterable[Identity]) -> None:
+        kinds = set(map(type, ids))
+        if not kinds:
+            return
+        text = self._text_ids if self._text_ids is not None else str in kinds
+        wrong = next((kind for kind in kinds if issubclass(kind, str) != text), None)
+        if wrong is not None:
+            kinds_of_ids = ("strings", "integers") if text else ("integers", "strings")
+            example = next(i for i in ids if type(i) is wrong)
             raise TypeError(
-                f"the ids of this index are {kinds[0]}, {identity!r} is not; keep {kinds[1]} in another index"
+                f"the ids of this index are {kinds_of_ids[0]}, {example!r} is not; keep {kinds_of_ids[1]} in another index"
             )
+        self._text_ids = text
 
 
-@dataclass(frozen=True, slots=True)
+# not frozen: that would make each ten times as dear to create, and they come by the thousand
+@dataclass(slots=True)
 class NewSubscription:
     """What `Index.add` takes, as one object."""
 
@@ -578,20 +600,28 @@ class NewSubscription:
     time: TimeMode = "published"
     semantics: Semantics = "classical"
 
-    def check(self) -> None:
-        if isinstance(self.subscription_id, bool) or not isinstance(self.subscription_id, int | str):
-            raise TypeError(f"a subscription id is an integer or a string, not {self.subscription_id!r}")
-        if isinstance(self.subscription_id, int) and not -(2**63) <= self.subscription_id < 2**63:
-            raise ValueError(f"the subscription id {self.subscription_id} does not fit 64 bits")
-        if path_components(self.topic) is None:
-            raise ValueError(f"the topic {self.topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
-        for name, value, known in (
-            ("scope", self.scope, _SCOPES),
-            ("time", self.time, _TIMES),
-            ("semantics", self.semantics, _SEMANTICS),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} {value!r} is unknown; write one of {', '.join(known)}")
+    def flags(self) -> int:
+        """Of its records. Raises if something about it is wrong."""
+        identity, topic = self.subscription_id, self.topic
+        if type(identity) is not str and type(identity) is not int:
+            raise TypeError(f"a subscription id is an integer or a string, not {identity!r}")
+        if type(identity) is int and not -_TWO_63 <= identity < _TWO_63:
+            raise ValueError(f"the subscription id {identity} does not fit 64 bits")
+        flags = _FLAGS.get((self.semantics, self.scope, self.time))
+        if flags is None:
+            for name, value, known in (
+                ("scope", self.scope, _SCOPES),
+                ("time", self.time, _TIMES),
+                ("semantics", self.semantics, _SEMANTICS),
+            ):
+                if value not in known:
+                    raise ValueError(f"{name} {value!r} is unknown; write one of {', '.join(known)}")
+            raise AssertionError("unreachable")
+        if not topic:
+            return flags
+        if not _USUAL_TOPIC(topic) and path_components(topic) is None:
+            raise ValueError(f"the topic {topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
+        return flags | HAS_TOPIC
 
 
 def normal_form(condition: Condition | NormalForm | str | None) -> NormalForm:

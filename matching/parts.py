@@ -1,11 +1,17 @@
 """From conditions in normal form to the parts of records."""
 
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
+
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+from numba import njit
 
 from matching import records as r
 from matching.attributes import FLOAT, INTEGER
@@ -18,15 +24,36 @@ from matching.keys import (
     STRING_KEY,
     TIMESTAMP_KEY,
     boolean_key,
-    first_key,
-    last_key,
     number_key,
     path_key,
     string_key,
     timestamp_key,
 )
 from matching.normal_form import Constant, Constraint, Disjunct, Family, Pattern, PatternKind
-from matching.strings import Strings
+from matching.records import (
+    EQUAL_STRING,
+    EXCLUDED,
+    HAS_HIGH,
+    HAS_LOW,
+    INCLUDED,
+    NUMBER,
+    OF_STRINGS,
+    PREFIX,
+    STRINGS,
+    SUBSTRING,
+)
+from matching.scalars import Int
+from matching.strings import Strings, joined
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+_BOTH: Final = r.HAS_LOW | r.HAS_HIGH
+_HALF_OPEN: Final = _BOTH | r.HIGH_OPEN
+# by name: a member of an enumeration takes longer to look up than to compare
+_OF_NUMBERS: Final = Family.NUMBER
+_OF_STRINGS: Final = Family.STRING
 
 _KEY_OF_FAMILY: Final = {
     Family.BOOLEAN: BOOLEAN_KEY,
@@ -58,7 +85,7 @@ def constant_key(family: Family, constant: Constant) -> int:
     if family is Family.TIMESTAMP:
         return int(timestamp_key(constant))
     if family is Family.GEOMETRY:
-        return int(first_key(GEOMETRY_KEY))
+        return GEOMETRY_KEY << 61
     text = (path_text(constant) if isinstance(constant, tuple) else str(constant)).encode()
     heap = np.frombuffer(text + b"\0", np.uint8).copy()
     return int(path_key(heap, 0, len(text)) if family is Family.PATH else string_key(heap, 0, len(text)))
@@ -73,8 +100,8 @@ def hull(constraint: Constraint) -> tuple[int, int]:
         keys = [constant_key(family, constant) for constant in constraint.included]
         return min(keys), max(keys)
     key = _KEY_OF_FAMILY[family]
-    low = int(first_key(key)) if constraint.low is None else constant_key(family, constraint.low)
-    high = int(last_key(key)) if constraint.high is None else constant_key(family, constraint.high)
+    low = key << 61 if constraint.low is None else constant_key(family, constraint.low)
+    high = ((key + 1) << 61) - 1 if constraint.high is None else constant_key(family, constraint.high)
     return low, high
 
 
@@ -84,76 +111,88 @@ def signed(key: int) -> int:
 
 
 class PartsBuilder:
-    """Collects disjuncts and hands them over as `Parts`. Strings are interned, and so held, as they come."""
+    """Collects disjuncts and hands them over as `Parts`. Thousands a call, so what is common stands in `add` itself, what strings need is
+    done for all at once, and nothing is held before `parts`."""
 
-    def __init__(self, strings: Strings) -> None:
+    def __init__(self, strings: Strings, number: Callable[[str], int], numbers: Mapping[str, int]) -> None:
+        """`numbers` are those of known attributes, `number` gives one to an attribute that is new."""
         self._strings = strings
+        self._number = number
+        self._numbers = numbers
         self._start = [0]
-        self._attribute: list[int] = []
-        self._kind: list[int] = []
-        self._flags: list[int] = []
-        self._low: list[int] = []
-        self._high: list[int] = []
+        self._flat: list[int] = []  # five each: attribute, kind, flags, low, high; strings by their place in `_texts`
+        self._texts: list[bytes] = []
         self._items: list[int] = []
-        self._topic: list[int] = []
-        self._starts_at: list[int] = []
-        self._ends_at: list[int] = []
-        self._record_flags: list[int] = []
+        self._records: list[int] = []  # four each: topic, starts_at, ends_at, flags
         self.python: list[Constraint] = []
 
     def __len__(self) -> int:
         return len(self._start) - 1
 
-    def add(
-        self,
-        disjunct: Disjunct,
-        numbers: dict[str, int],
-        topic: int,
-        flags: int,
-        starts_at: int | None,
-        ends_at: int | None,
-    ) -> None:
-        """`numbers` knows every attribute of the disjunct."""
-        for name, constraint in sorted(disjunct, key=lambda pair: numbers[pair[0]]):
-            self._constraint(numbers[name], constraint)
-        self._start.append(len(self._attribute))
-        self._topic.append(topic)
+    def add(self, disjunct: Disjunct, topic: int, flags: int, starts_at: int | None, ends_at: int | None) -> None:
+        numbers = self._numbers
+        flat = self._flat
+        texts = self._texts
+        for name, constraint in disjunct:
+            number = numbers.get(name)
+            if number is None:
+                number = self._number(name)
+            family, low, low_closed, high, high_closed, included, excluded, _, _ = constraint
+            if family is _OF_NUMBERS:
+                if included is None:
+                    if type(low) is int and type(high) is int and low_closed and not excluded:
+                        flat += (number, NUMBER, _BOTH if high_closed else _HALF_OPEN, low, high)
+                        continue
+                elif len(included) == 1 and type(included[0]) is int:
+                    flat += (number, NUMBER, _BOTH, included[0], included[0])
+                    continue
+            elif family is _OF_STRINGS and included is not None and len(included) == 1:
+                flat += (number, EQUAL_STRING, 0, len(texts), 0)
+                texts.append(included[0].encode())  # type: ignore[union-attr]
+                continue
+            self._constraint(number, constraint)
+        self._start.append(len(flat) // 5)
         if topic:
             flags |= r.HAS_TOPIC
-        if starts_at is not None:
+        if starts_at is None:
+            starts_at = 0
+        else:
             flags |= r.HAS_START
-        if ends_at is not None:
+        if ends_at is None:
+            ends_at = 0
+        else:
             flags |= r.HAS_END
-        self._starts_at.append(starts_at or 0)
-        self._ends_at.append(ends_at or 0)
-        self._record_flags.append(flags)
+        self._records += (topic, starts_at, ends_at, flags)
 
     def parts(self) -> r.Parts:
-        """Constraints that only Python can decide are numbered from 0, in the order of `python`."""
+        """Strings are interned, and so held. Constraints that only Python can decide are numbered from 0, in the order of `python`."""
+        start = np.array(self._start, np.int64)
+        flat = np.array(array("q", self._flat), np.int64)
+        items = np.array(array("q", self._items), np.int64)
+        records = np.array(array("q", self._records), np.int64).reshape(-1, 4)
+        texts = self._strings.intern(*joined(self._texts))
+        count = len(flat) // 5
+        attribute, kind, flags = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.uint8)
+        low, high = np.empty(count, np.int64), np.empty(count, np.int64)
+        _settle(start, flat, items, texts, attribute, kind, flags, low, high)
+        topic, starts_at, ends_at, record_flags = records.T
         return r.Parts(
-            np.array(self._start, np.int64),
-            np.array(self._attribute, np.int32),
-            np.array(self._kind, np.uint8),
-            np.array(self._flags, np.uint8),
-            np.array(self._low, np.int64),
-            np.array(self._high, np.int64),
-            np.array(self._items, np.int64),
-            np.array(self._topic, np.int32),
-            np.array(self._starts_at, np.int64),
-            np.array(self._ends_at, np.int64),
-            np.array(self._record_flags, np.uint8),
-        )
+            start, attribute, kind, flags, low, high, items, topic.astype(np.int32), np.ascontiguousarray(starts_at),
+            np.ascontiguousarray(ends_at), record_flags.astype(np.uint8),
+        )  # fmt: skip
+
+    def _text(self, text: Any) -> int:
+        self._texts.append(text.encode())
+        return len(self._texts) - 1
 
     def _part(self, attribute: int, kind: int, flags: int = 0, low: int = 0, high: int = 0) -> None:
-        self._attribute.append(attribute)
-        self._kind.append(kind)
-        self._flags.append(flags)
-        self._low.append(low)
-        self._high.append(high)
+        self._flat += (attribute, kind, flags, low, high)
 
     def _constraint(self, attribute: int, constraint: Constraint) -> None:
         family = constraint.family
-        if family is Family.NULL:
+        if family is Family.NUMBER:
+            self._number_constraint(attribute, constraint)
+        elif family is Family.NULL:
             self._part(attribute, r.NULL)
         elif family is Family.ANY:
             self._part(attribute, r.ANY)
@@ -164,27 +203,25 @@ class PartsBuilder:
                 r.BOOLEANS,
                 (r.ADMITS_FALSE if False in included else 0) | (r.ADMITS_TRUE if True in included else 0),
             )
-        elif family is Family.NUMBER:
-            self._numbers(attribute, constraint)
         elif family is Family.TIMESTAMP:
             self._timestamps(attribute, constraint)
         elif family is Family.STRING and all(pattern.kind in _FAST_PATTERNS for pattern in constraint.patterns):
-            self._texts(attribute, constraint)
+            self._string_constraint(attribute, constraint)
         else:
             low, high = hull(constraint)
             self._part(attribute, r.PYTHON, 0, len(self.python), len(self._items))
-            self._items += [signed(low), signed(high)]
+            self._items += (signed(low), signed(high))
             self.python.append(constraint)
 
     def _set(self, attribute: int, kind: int, family: int, first: list[int], second: list[int]) -> None:
         self._part(attribute, kind, family, len(self._items), len(first) | (len(second) << 32))
         self._items += sorted(first) + sorted(second)
 
-    def _numbers(self, attribute: int, constraint: Constraint) -> None:
+    def _number_constraint(self, attribute: int, constraint: Constraint) -> None:
         if constraint.included is not None and len(constraint.included) == 1:
             (value,) = constraint.included
             bits, is_float = _number(value)
-            flags = r.HAS_LOW | r.HAS_HIGH | ((r.LOW_FLOAT | r.HIGH_FLOAT) if is_float else 0)
+            flags = _BOTH | ((r.LOW_FLOAT | r.HIGH_FLOAT) if is_float else 0)
             self._part(attribute, r.NUMBER, flags, bits, bits)
             return
         if constraint.included is not None:
@@ -214,31 +251,76 @@ class PartsBuilder:
         if constraint.excluded:
             self._set(attribute, r.EXCLUDED, r.OF_TIMESTAMPS, list(constraint.excluded), [])  # type: ignore[arg-type]
 
-    def _texts(self, attribute: int, constraint: Constraint) -> None:
+    def _string_constraint(self, attribute: int, constraint: Constraint) -> None:
         if constraint.included is not None:
-            held = [self._hold(text) for text in constraint.included]
-            if len(held) == 1:
-                self._part(attribute, r.EQUAL_STRING, 0, held[0])
-            else:
-                self._set(attribute, r.INCLUDED, r.OF_STRINGS, held, [])
+            self._set(attribute, r.INCLUDED, r.OF_STRINGS, [self._text(text) for text in constraint.included], [])
             return
         flags, low, high = 0, 0, 0
         if constraint.low is not None:
-            low = self._hold(constraint.low)
+            low = self._text(constraint.low)
             flags |= r.HAS_LOW | (0 if constraint.low_closed else r.LOW_OPEN)
         if constraint.high is not None:
-            high = self._hold(constraint.high)
+            high = self._text(constraint.high)
             flags |= r.HAS_HIGH | (0 if constraint.high_closed else r.HIGH_OPEN)
         if flags or not (constraint.excluded or constraint.patterns):
             self._part(attribute, r.STRINGS, flags, low, high)
         if constraint.excluded:
-            self._set(attribute, r.EXCLUDED, r.OF_STRINGS, [self._hold(text) for text in constraint.excluded], [])
+            self._set(attribute, r.EXCLUDED, r.OF_STRINGS, [self._text(text) for text in constraint.excluded], [])
         for pattern in constraint.patterns:
             negated = r.NEGATED if pattern.negated else 0
-            self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._hold(pattern.text))
+            self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
 
-    def _hold(self, text: Any) -> int:
-        return self._strings.hold(text.encode())
+
+@njit(cache=True, nogil=True)
+def _settle(
+    start: I64, flat: I64, items: I64, texts: I32, attribute: I32, kind: U8, flags: U8, low: I64, high: I64
+) -> None:
+    """Each disjunct's parts by attribute, otherwise in order; strings by their numbers."""
+    for i in range(len(start) - 1):
+        for p in range(start[i], start[i + 1]):
+            at = p
+            while at > start[i] and attribute[at - 1] > flat[5 * p]:
+                attribute[at] = attribute[at - 1]
+                kind[at] = kind[at - 1]
+                flags[at] = flags[at - 1]
+                low[at] = low[at - 1]
+                high[at] = high[at - 1]
+                at -= 1
+            attribute[at] = flat[5 * p]
+            k = flat[5 * p + 1]
+            f = flat[5 * p + 2]
+            first = flat[5 * p + 3]
+            last = flat[5 * p + 4]
+            if k == EQUAL_STRING or (k >= PREFIX and k <= SUBSTRING):
+                first = texts[first]
+            elif k == STRINGS:
+                first = texts[first] if f & HAS_LOW else 0
+                last = texts[last] if f & HAS_HIGH else 0
+            elif (k == INCLUDED or k == EXCLUDED) and f == OF_STRINGS:
+                _by_number(items, first, first + (last & 0xFFFFFFFF), texts)
+            kind[at] = k
+            flags[at] = f
+            low[at] = first
+            high[at] = last
+
+
+@njit(cache=True, nogil=True)
+def _by_number(items: I64, begin: Int, end: Int, texts: I32) -> None:
+    """A set of strings is sorted by their numbers: a shell sort, since a set may be long."""
+    for i in range(begin, end):
+        items[i] = texts[items[i]]
+    gap = 1
+    while gap < end - begin:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(begin + gap, end):
+            item = items[i]
+            at = i
+            while at - gap >= begin and items[at - gap] > item:
+                items[at] = items[at - gap]
+                at -= gap
+            items[at] = item
+        gap //= 3
 
 
 def _number(value: Any) -> tuple[int, bool]:

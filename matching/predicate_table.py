@@ -383,15 +383,13 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     fast_first = np.append(0, np.cumsum(np.diff(first)[fast_id]))
     id_order = fast_id
     if len(slow_ids):
-        builder = PartsBuilder(registry.strings)
+        builder = PartsBuilder(registry.strings, registry.number, registry.numbers)
         sizes = []
         for i in slow_ids.tolist():
             disjuncts = by_python[i]
             for d in disjuncts:
-                for name, _ in d:
-                    registry.number(name)
                 builder.add(
-                    d, registry.numbers, int(topic[i]), int(record_flags[i]),
+                    d, int(topic[i]), int(record_flags[i]),
                     int(starts_at[i]) if record_flags[i] & r.HAS_START else None,
                     int(ends_at[i]) if record_flags[i] & r.HAS_END else None,
                 )  # fmt: skip

@@ -7,6 +7,7 @@ and never kept.
 # ruff: noqa: SIM110  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -164,6 +165,21 @@ def _move(view: StringView, count: Int, heap: U8) -> Int:
     return end
 
 
+def joined(texts: Sequence[bytes]) -> tuple[U8, I64, I32]:
+    """Heap, offsets and lengths of several texts."""
+    heap = np.frombuffer(b"".join(texts) or b"\0", np.uint8).copy()
+    length = np.fromiter(map(len, texts), np.int32, len(texts))
+    offset = np.zeros(len(texts), np.int64)
+    np.cumsum(length[:-1], out=offset[1:])
+    return heap, offset, length
+
+
+@njit(cache=True, nogil=True)
+def _find_all(view: StringView, heap: U8, offset: I64, length: I32, out: I32) -> None:
+    for i in range(len(offset)):
+        out[i] = find_bytes(view, heap, offset[i], length[i])
+
+
 class Strings:
     def __init__(self) -> None:
         self.view = StringView(
@@ -192,11 +208,13 @@ class Strings:
         return out
 
     def hold(self, text: bytes) -> int:
-        heap = np.frombuffer(text, np.uint8).copy()
-        return int(self.intern(heap, np.zeros(1, np.int64), np.array([len(text)], np.int32))[0])
+        return int(self.intern(*joined([text]))[0])
 
-    def find(self, text: bytes) -> int:
-        return int(find_bytes(self.view, np.frombuffer(text, np.uint8).copy(), 0, len(text)))
+    def find(self, texts: Sequence[bytes]) -> I32:
+        """Their numbers, -1 for what nobody holds."""
+        out = np.empty(len(texts), np.int32)
+        _find_all(self.view, *joined(texts), out)
+        return out
 
     def release(self, numbers: I32) -> None:
         self._dead += int(_release(self.view, self._state, self._free, numbers))
