@@ -25,6 +25,7 @@ I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 _SAMPLE: Final = 1 << 15  # slots of a write that are learnt from: enough for shares of a thousandth
+_PLAN: Final = 2000  # slots of a write that are worth a plan; when they at least double the index
 _NOTED: Final = 16  # publications of a batch that are learnt from
 _FIRST_CHECK: Final = (
     64  # slots after which codes are held against the values for the first time; then each time twice as many
@@ -64,6 +65,8 @@ class Auto(Algorithm):
         self._fit()
         stride = max(1, len(slots) // _SAMPLE)
         kernels.sample_slots(self._at, self.registry.known_at, slots, stride, self._scratch.address)
+        if len(slots) >= _PLAN and len(slots) >= int(self._blocks.state[v.LIVE]):
+            kernels.plan_pairs(self._at, self.registry.known_at, slots, self._scratch.address)
         self._bind_new()
         self._check_codes(len(slots))
         done = 0

@@ -44,6 +44,9 @@ F64 = npt.NDArray[np.float64]
 
 NO_BINDING: Final = 255
 MAX_BOUND: Final = 4096  # attributes with codes: 6 KB each; what comes later is verified only
+_PLANNED: Final = 8192  # slots that a plan of pairs is made from
+_PAIRS: Final = 28  # of eight attributes
+_TURNS: Final = 256  # pairs in a plan, at most
 _KEEPS: Final = 8  # the reservoir looks back over about this many times its size
 
 
@@ -145,6 +148,51 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scrat
                 blocks.pair_seen[pair_cell(2, s.attribute[k], s.attribute[m])] += np.uint32(stride)
                 if s.kind[k] == EQUAL and s.kind[m] == EQUAL:
                     blocks.pair_seen[pair_cell(1, s.attribute[k], s.attribute[m])] += np.uint32(stride)
+
+
+@njit(cache=True, nogil=True)
+def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
+    """Which pairs of attributes shall lead to ranges: a greedy cover of a sample. The pair that most slots have comes first, then the
+    one that most of the others have, and so on; so slots gather under few pairs, and their leaves are small."""
+    stride = max(1, len(slots) // _PLANNED)
+    most = (len(slots) + stride - 1) // stride
+    pairs = np.empty((most, _PAIRS), np.int32)
+    width = np.zeros(most, np.int64)
+    count = np.zeros(PAIR_CELLS, np.int32)
+    touched = np.empty(most * _PAIRS, np.int32)
+    cells = 0
+    total = 0
+    for i in range(0, len(slots), stride):
+        n = constraints(known.records, known.strings, np.int64(slots[i]), s.attribute, s.kind, s.low, s.high, s.value)
+        for k in range(min(n, 8)):
+            for m in range(k + 1, min(n, 8)):
+                if s.kind[k] == BOUNDED and s.kind[m] == BOUNDED:
+                    at = pair_cell(2, s.attribute[k], s.attribute[m])
+                    if count[at] == 0:
+                        touched[cells] = at
+                        cells += 1
+                    count[at] += 1
+                    pairs[total, width[total]] = at
+                    width[total] += 1
+        total += 1
+    for i in range(cells):
+        blocks.planned[touched[i]] = 0.0
+    for _ in range(_TURNS):
+        best = -1
+        for i in range(cells):
+            if best < 0 or count[touched[i]] > count[best]:
+                best = np.int64(touched[i])
+        # what so few have is as well left to chance
+        if best < 0 or 1000 * count[best] < total:
+            return
+        blocks.planned[best] = np.float32(count[best]) * stride
+        for i in range(total):
+            for k in range(width[i]):
+                if pairs[i, k] == best:
+                    for m in range(width[i]):
+                        count[pairs[i, m]] -= 1
+                    width[i] = 0
+                    break
 
 
 @njit(cache=True, nogil=True)

@@ -28,6 +28,11 @@ def sample_slots(blocks: Int, known: Int, slots: I32, stride: Int, scratch: Int)
 
 
 @njit(cache=True, nogil=True)
+def plan_pairs(blocks: Int, known: Int, slots: I32, scratch: Int) -> None:
+    codes.plan_pairs(blocks_at(blocks), known_at(known), slots, scratch_at(scratch))
+
+
+@njit(cache=True, nogil=True)
 def bind(blocks: Int, attribute: Int) -> None:
     codes.bind(blocks_at(blocks), attribute)
 
@@ -98,7 +103,9 @@ def find(
         interval = True
     if noted:
         codes.note_publications(blocks, batch, noted)
-    return visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
+    if interval:
+        return visit.candidates(blocks, known.topics, batch, low, high, relaxed, attributes)
+    return visit.candidates(blocks, known.topics, batch, None, high, relaxed, attributes)
 
 
 @njit(cache=True, nogil=True)

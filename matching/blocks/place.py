@@ -128,7 +128,8 @@ def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
         members += 0.5 * np.float64(blocks.pair_seen[pair_cell(1, a, b)])
         return _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
     # the more members, the smaller their leaves: so slots gather under few pairs
-    members += 0.02 * np.float64(blocks.pair_seen[pair_cell(2, a, b)])
+    at = pair_cell(2, a, b)
+    members = max(members, np.float64(blocks.planned[at]), 0.02 * np.float64(blocks.pair_seen[at]))
     extent = _extent(members)
     reach = min(_rough(s.fraction[k]) + extent * carried, carried) * min(
         _rough(s.fraction[m]) + extent * also_carried, also_carried
@@ -306,19 +307,42 @@ def _enlargement(blocks: Blocks, node: Int, position: Int, low_a: Int, high_a: I
 
 
 @njit(cache=True, nogil=True)
+def _chunk_by_first_lane(blocks: Blocks, group: Int, cell: Int, low: Int) -> Int:
+    """In a group without dimensions: the chunk with the nearest leaf of the same cell that has room, else the emptiest. Only chunks of
+    the newest root are looked at."""
+    root = np.int64(blocks.group_ref[group])
+    emptiest = np.int64(0)
+    nearest = np.int64(0)
+    least = np.int64(256)
+    for position in range(32):
+        chunk = np.int64(blocks.child[root * 32 + position])
+        if not chunk:
+            continue
+        if not emptiest or blocks.node_live[chunk] < blocks.node_live[emptiest]:
+            emptiest = chunk
+        base = chunk * BOX_BYTES
+        for leaf_at in range(32):
+            leaf = np.int64(blocks.child[chunk * 32 + leaf_at])
+            if not leaf or blocks.boxes[base + leaf_at] != cell or blocks.leaf_count[leaf] == 32:
+                continue
+            first = np.int64(blocks.boxes[base + 32 + leaf_at])
+            last = first + np.int64(blocks.boxes[base + 64 + leaf_at])
+            if first == 0:
+                continue
+            away = max(first - low, low - last, 0)
+            if away < least:
+                least = away
+                nearest = chunk
+    return nearest if nearest else emptiest
+
+
+@njit(cache=True, nogil=True)
 def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, s: Scratch) -> Int:
     """The chunk whose box grows least; those that hold the middle are looked at first."""
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
     if a < 0:
-        # without dimensions the newest chunk takes what comes
-        root = np.int64(blocks.group_ref[group])
-        best = np.int64(0)
-        for position in range(32):
-            chunk = np.int64(blocks.child[root * 32 + position])
-            if chunk and (not best or blocks.node_live[chunk] < blocks.node_live[best]):
-                best = chunk
-        return best
+        return _chunk_by_first_lane(blocks, group, np.int64(s.member_lanes[0]), np.int64(s.member_lanes[1]))
     epoch = blocks.state[EPOCH]
     s.table[:] = 0
     for which in range(2):
@@ -409,15 +433,15 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
     while True:
         if a >= 0:
             low_a, high_a, low_b, high_b = hull_codes(blocks, known, slot, a, b, epoch)
+        if not n:
+            n = describe(blocks, known, slot, s)
+        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
         if blocks.group_form[group] == ROOTS:
             chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, s)
         if blocks.node_epoch[chunk] != epoch:
             tile(blocks, known, chunk, s)
             n = 0
             continue
-        if not n:
-            n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
         cell = np.int64(s.member_lanes[0])
         low = np.int64(s.member_lanes[1])
         high = low + np.int64(s.member_lanes[2])

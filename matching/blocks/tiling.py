@@ -31,6 +31,7 @@ from matching.blocks.view import (
     TILE_COUNT,
     Blocks,
 )
+from matching.machine import prefetch
 from matching.records import part_count, part_hull, parts_begin, payload
 from matching.scalars import Bool, Int
 from matching.verification import Known
@@ -103,6 +104,14 @@ def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scra
     epoch = blocks.state[EPOCH]
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
+    if a >= 0 or recode:
+        # records lie anywhere: all are asked for before the first is read
+        for lane in range(32):
+            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
+                prefetch(known.records.offset, np.int64(blocks.leaf_slots[leaf * 32 + lane]))
+        for lane in range(32):
+            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
+                prefetch(known.records.words, np.int64(known.records.offset[blocks.leaf_slots[leaf * 32 + lane]]))
     for lane in range(32):
         slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
         if slot < 0:

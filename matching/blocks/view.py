@@ -130,6 +130,7 @@ class Blocks(NamedTuple):
     shortcut: U8  # codes to begin with, by the leading bits of an integer
     shortcut_range: I64  # two each: the integer that the shortcut begins with, and the bits it leaves out; -1: none
     pair_seen: U32
+    planned: F32  # members that a table on two ranges is expected to get, by the same cells
     home: I32  # by slot: leaf * 32 + lane, or -(group) - 1
     topic_group: I32  # by topic node
     topic_below: I32
@@ -180,6 +181,7 @@ def empty_blocks() -> Blocks:
     arrays["group_cells"] = np.zeros(64, np.int32)
     arrays["table_cells"] = np.zeros(64, np.int32)
     arrays["pair_seen"] = np.zeros(PAIR_CELLS, np.uint32)
+    arrays["planned"] = np.zeros(PAIR_CELLS, np.float32)
     blocks = Blocks(**arrays)  # type: ignore[arg-type]
     for counter in (LEAVES, NODES, GROUPS, TABLES):
         blocks.state[counter] = 1

@@ -1,4 +1,7 @@
-"""From publications to candidates: which groups a publication reaches, which leaves, which lanes."""
+"""From publications to candidates: which groups a publication reaches, which leaves, which lanes.
+
+Without low tables publications are points. None is a type of its own to Numba, so the two forms are compiled apart.
+"""
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 # mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
@@ -51,7 +54,7 @@ def _longer(array: I32, need: Int) -> I32:
 
 @njit(cache=True, nogil=True)
 def _test_leaves(
-    blocks: Blocks, leaves: I32, count: Int, low: U8, high: U8, row: Int, interval: Bool, rows: I32, slots: I32, n: Int
+    blocks: Blocks, leaves: I32, count: Int, low: U8 | None, high: U8, row: Int, rows: I32, slots: I32, n: Int
 ) -> Int:
     at = row * TABLE
     # by name: through the reference they would be looked up again and again
@@ -67,10 +70,10 @@ def _test_leaves(
             for line in range(5):
                 prefetch(lanes, base + 64 * line)
         leaf = np.int64(leaves[i])
-        if interval:
+        if low is not None:
             mask = leaf_test_interval(lanes, leaf * LEAF_LANES, low, high, at)
         else:
-            mask = leaf_test(lanes, leaf * LEAF_LANES, low, high, at)
+            mask = leaf_test(lanes, leaf * LEAF_LANES, high, high, at)
         while mask:
             rows[n] = row
             slots[n] = leaf_slots[leaf * 32 + trailing_zeros(mask)]
@@ -80,13 +83,11 @@ def _test_leaves(
 
 
 @njit(cache=True, nogil=True)
-def _collect_leaves(
-    blocks: Blocks, chunk: Int, low: U8, high: U8, row: Int, interval: Bool, leaves: I32, count: Int
-) -> Int:
-    if interval:
+def _collect_leaves(blocks: Blocks, chunk: Int, low: U8 | None, high: U8, row: Int, leaves: I32, count: Int) -> Int:
+    if low is not None:
         mask = box_test_interval(blocks.boxes, chunk * BOX_BYTES, low, high, row * TABLE)
     else:
-        mask = box_test(blocks.boxes, chunk * BOX_BYTES, low, high, row * TABLE)
+        mask = box_test(blocks.boxes, chunk * BOX_BYTES, high, high, row * TABLE)
     while mask:
         leaves[count] = blocks.child[chunk * 32 + trailing_zeros(mask)]
         count += 1
@@ -96,7 +97,7 @@ def _collect_leaves(
 
 @njit(cache=True, nogil=True)
 def _visit_group(
-    blocks: Blocks, group: Int, low: U8, high: U8, row: Int, interval: Bool, leaves: I32, rows: I32, slots: I32, n: Int
+    blocks: Blocks, group: Int, low: U8 | None, high: U8, row: Int, leaves: I32, rows: I32, slots: I32, n: Int
 ) -> Int:
     """One publication in one group. There is room for all members."""
     form = blocks.group_form[group]
@@ -108,17 +109,17 @@ def _visit_group(
         return n
     if form == LEAF:
         leaves[0] = blocks.group_ref[group]
-        return _test_leaves(blocks, leaves, 1, low, high, row, interval, rows, slots, n)
+        return _test_leaves(blocks, leaves, 1, low, high, row, rows, slots, n)
     if form == CHUNK:
-        count = _collect_leaves(blocks, np.int64(blocks.group_ref[group]), low, high, row, interval, leaves, 0)
-        return _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+        count = _collect_leaves(blocks, np.int64(blocks.group_ref[group]), low, high, row, leaves, 0)
+        return _test_leaves(blocks, leaves, count, low, high, row, rows, slots, n)
     root = np.int64(blocks.group_ref[group])
     count = 0
     while root:
-        if interval:
+        if low is not None:
             mask = box_test_interval(blocks.boxes, root * BOX_BYTES, low, high, row * TABLE)
         else:
-            mask = box_test(blocks.boxes, root * BOX_BYTES, low, high, row * TABLE)
+            mask = box_test(blocks.boxes, root * BOX_BYTES, high, high, row * TABLE)
         rest = mask
         while rest:
             base = np.int64(blocks.child[root * 32 + trailing_zeros(rest)]) * BOX_BYTES
@@ -128,12 +129,12 @@ def _visit_group(
         while mask:
             chunk = np.int64(blocks.child[root * 32 + trailing_zeros(mask)])
             mask &= mask - np.uint32(1)
-            count = _collect_leaves(blocks, chunk, low, high, row, interval, leaves, count)
+            count = _collect_leaves(blocks, chunk, low, high, row, leaves, count)
             if count + 32 > _LIST:
-                n = _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+                n = _test_leaves(blocks, leaves, count, low, high, row, rows, slots, n)
                 count = 0
         root = np.int64(blocks.node_parent[root])
-    return _test_leaves(blocks, leaves, count, low, high, row, interval, rows, slots, n)
+    return _test_leaves(blocks, leaves, count, low, high, row, rows, slots, n)
 
 
 @njit(cache=True, nogil=True)
@@ -264,7 +265,7 @@ def _reach_by_topics(
 
 @njit(cache=True, nogil=True)
 def candidates(
-    blocks: Blocks, topics: TopicView, batch: Batch, low: U8, high: U8, interval: Bool, relaxed: Bool, attributes: Int
+    blocks: Blocks, topics: TopicView, batch: Batch, low: U8 | None, high: U8, relaxed: Bool, attributes: Int
 ) -> tuple[I32, I32, Int]:
     """Rows and slots of pairs, and how many there are."""
     total = len(batch.carried)
@@ -320,9 +321,9 @@ def candidates(
         if need > len(rows):
             rows = _longer(rows, need)
             slots = _longer(slots, need)
-        n = _visit_group(blocks, group, low, high, np.int64(reached_rows[i]), interval, leaves, rows, slots, n)
+        n = _visit_group(blocks, group, low, high, np.int64(reached_rows[i]), leaves, rows, slots, n)
     if late:
-        return _visit_together(blocks, late_table, late_row, late, total, low, high, interval, rows, slots, n)
+        return _visit_together(blocks, late_table, late_row, late, total, low, high, rows, slots, n)
     return rows, slots, n
 
 
@@ -333,9 +334,8 @@ def _visit_together(
     late_row: I32,
     late: Int,
     total: Int,
-    low: U8,
+    low: U8 | None,
     high: U8,
-    interval: Bool,
     rows: I32,
     slots: I32,
     n: Int,
@@ -362,19 +362,19 @@ def _visit_together(
         group = np.int64(blocks.table_group[table])
         if blocks.group_form[group] == CHUNK:
             chunk = np.int64(blocks.group_ref[group])
-            rows, slots, n = _visit_chunk(blocks, chunk, sorted_rows, begin, end, low, high, interval, rows, slots, n)
+            rows, slots, n = _visit_chunk(blocks, chunk, sorted_rows, begin, end, low, high, rows, slots, n)
             begin = end
             continue
         root = np.int64(blocks.group_ref[group])
         while root:
             at[:] = 0
             for i in range(begin, end):
-                if interval:
+                if low is not None:
                     mask = box_test_interval(
                         blocks.boxes, root * BOX_BYTES, low, high, np.int64(sorted_rows[i]) * TABLE
                     )
                 else:
-                    mask = box_test(blocks.boxes, root * BOX_BYTES, low, high, np.int64(sorted_rows[i]) * TABLE)
+                    mask = box_test(blocks.boxes, root * BOX_BYTES, high, high, np.int64(sorted_rows[i]) * TABLE)
                 masks[i - begin] = mask
                 while mask:
                     at[trailing_zeros(mask) + 2] += 1
@@ -398,7 +398,6 @@ def _visit_together(
                         at[c + 1],
                         low,
                         high,
-                        interval,
                         rows,
                         slots,
                         n,
@@ -415,9 +414,8 @@ def _visit_chunk(
     list_of_rows: I32,
     begin: Int,
     end: Int,
-    low: U8,
+    low: U8 | None,
     high: U8,
-    interval: Bool,
     rows: I32,
     slots: I32,
     n: Int,
@@ -432,17 +430,17 @@ def _visit_chunk(
             slots = _longer(slots, n + 1024)
         row = list_of_rows[i]
         at = np.int64(row) * TABLE
-        if interval:
+        if low is not None:
             boxes = box_test_interval(all_boxes, chunk * BOX_BYTES, low, high, at)
         else:
-            boxes = box_test(all_boxes, chunk * BOX_BYTES, low, high, at)
+            boxes = box_test(all_boxes, chunk * BOX_BYTES, high, high, at)
         while boxes:
             leaf = np.int64(children[trailing_zeros(boxes)])
             boxes &= boxes - np.uint32(1)
-            if interval:
+            if low is not None:
                 mask = leaf_test_interval(lanes, leaf * LEAF_LANES, low, high, at)
             else:
-                mask = leaf_test(lanes, leaf * LEAF_LANES, low, high, at)
+                mask = leaf_test(lanes, leaf * LEAF_LANES, high, high, at)
             while mask:
                 rows[n] = row
                 slots[n] = leaf_slots[leaf * 32 + trailing_zeros(mask)]
