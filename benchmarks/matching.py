@@ -1,38 +1,47 @@
-"""The matching figures: `python -m benchmarks.matching`, one thread, batches of 1,000 through `match_table`, ids returned.
+"""The matching figures: `pastforward bench matching`, one thread, batches of 1,000 through `match_table`, ids returned.
 
-Everything is measured in one run, so that ratios hold whatever the machine. A time is processor time, which on a machine that does nothing
-else is the time that passes; the least of several repetitions. The packed linear
-scan is the yardstick; the papers' algorithms run beside it. `--quick` takes a hundredth of the subscriptions.
+| piece                           | what                                                                                               |
+| equality, range, uniform, zipf  | 1M subscriptions, every algorithm: the packed linear scan is the yardstick                         |
+| large                           | `auto` alone: 6M equality-led, 5M of the mixes                                                     |
+| writes                          | loading, removing, adding conditions in batches; one `match` from Python                           |
+| churn                           | 3M equality-led, 5,000 in and 5,000 out each second, answers held against a plain loop all along   |
+
+A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. `--only` runs
+some pieces and keeps what earlier runs have measured; `--quick` takes a hundredth of the subscriptions.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import loads
+from benchmarks.conditions import LOADS
 from benchmarks.loads import Load
-from matching import Index
+from matching import Condition, Index
 from matching.algorithms import NAMES
+from matching.index import NewSubscription
 
-BATCH = 1000
+PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn")
+BATCH: Final = 1000
 # A contender that needs longer than this for a hundred publications is not asked for more of them.
-PATIENCE_S = 2.0
+PATIENCE_S: Final = 2.0
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     load: str
     subscriptions: int
     algorithm: str
@@ -106,44 +115,70 @@ def measure(load: Load, algorithm: str) -> Figure:
     )
 
 
-def removal_rate(load: Load) -> float:
-    """Subscriptions removed a second, in batches of 1,000."""
-    index = Index()
-    index.add_predicates(load.predicates)
-    order = np.random.default_rng(5).permutation(load.subscriptions)[: min(200_000, load.subscriptions)]
+def removal_rate(index: Index, subscriptions: int) -> float:
+    """Subscriptions removed a second, in batches of 1,000, in no order."""
+    order = np.random.default_rng(5).permutation(subscriptions)[: min(200_000, subscriptions)]
     begin = time.process_time()
     for at in range(0, len(order), BATCH):
         index.remove_many(order[at : at + BATCH])
     return len(order) / (time.process_time() - begin)
 
 
-def python_match(load: Load) -> float:
+def python_match(index: Index, load: Load) -> float:
     """Microseconds of one `match` of a dictionary."""
-    index = Index()
-    index.add_predicates(load.predicates)
     rows = load.publications.slice(0, 200).to_pylist()
     for row in rows:
         index.match(row)
     return float(np.median([least(partial(index.match, row), 5) for row in rows])) * 1e6
 
 
-@dataclass(frozen=True)
-class Churn:
-    still_us: float
-    moving_us: float
-    longest_write_ms: float
+def condition_rate(text_of: Callable[[int], str], batches: int = 20) -> float:
+    """Conditions in normal form that `add_many` takes a second, in batches of 1,000, each with a topic and a window."""
+    forms = [Condition.parse(text_of(i)).disjuncts for i in range(batches * BATCH)]
+    index = Index()
+    best = float("inf")
+    for at in range(0, len(forms), BATCH):
+        new = [
+            NewSubscription(at + i, form, f"1.{i % 50}.{i % 7}", "overlap", i, None if i % 2 else 10**15 + i)
+            for i, form in enumerate(forms[at : at + BATCH])
+        ]
+        best = min(best, least(partial(index.add_many, new), 1))
+    return BATCH / best
 
 
-def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> Churn:
-    """Matching while subscriptions come and go, `rate` of each a second, written in ten pieces a second."""
+def writes(million: int) -> dict[str, float]:
+    measured: dict[str, float] = {}
+    for load in (loads.equality_led(million), loads.range_led(million)):
+        index = Index()
+        seconds = least(partial(index.add_predicates, load.predicates), 1)
+        measured[f"{load.name}: loading {load.subscriptions:,} through add_predicates, seconds"] = seconds
+        measured[f"{load.name}: structured conditions taken a second"] = load.subscriptions / seconds
+        if load.name == "equality-led":
+            measured[f"{load.name}: one match of a dictionary from Python, us"] = python_match(index, load)
+        measured[f"{load.name}: removed a second, in batches of {BATCH:,}"] = removal_rate(index, load.subscriptions)
+    for name, text_of in LOADS.items():
+        measured[f"add_many, {name}: conditions a second, in batches of {BATCH:,}"] = condition_rate(text_of)
+    return measured
+
+
+def _columns(predicates: pa.Table) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Attributes and values of equality-led subscriptions, five each."""
+    attributes = predicates["attribute"].combine_chunks().indices.to_numpy().astype(np.int8).reshape(-1, 5)
+    return attributes, predicates["value_int64"].to_numpy().astype(np.int8).reshape(-1, 5)
+
+
+def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> dict[str, float]:
+    """Matching while subscriptions come and go, `rate` of each a second, written in ten pieces a second. Each second the answers for ten
+    publications are held against a plain loop over all subscriptions."""
     load = loads.equality_led(subscriptions)
     index = Index()
     index.add_predicates(load.predicates)
     still, _ = batch_time(index, load.publications)
     pieces = 10
     fresh = loads.equality_predicates(rate * seconds, first_id=subscriptions, seed=7)
+    held = [np.concatenate(pair) for pair in zip(_columns(load.predicates), _columns(fresh), strict=True)]
     per_piece = rate // pieces
-    longest = 0.0
+    longest, checked = 0.0, 0
     times: list[float] = []
     for piece in range(pieces * seconds):
         begin = time.process_time()
@@ -151,10 +186,27 @@ def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> Churn:
         middle = time.process_time()
         index.remove_many(np.arange(piece * per_piece, (piece + 1) * per_piece))
         longest = max(longest, middle - begin, time.process_time() - middle)
-        at = (piece % 4) * BATCH
-        batch = load.publications.slice(at, BATCH)
+        batch = load.publications.slice((piece % 4) * BATCH, BATCH)
         times.append(least(partial(index.match_table, batch), 2))
-    return Churn(still, float(np.median(times)) / BATCH * 1e6, longest * 1e3)
+        if piece % pieces == pieces - 1:
+            found = index.match_table(batch)
+            live = slice((piece + 1) * per_piece, subscriptions + (piece + 1) * per_piece)
+            for row in range(0, BATCH, BATCH // 10):
+                event = np.array([column[row].as_py() for column in batch.columns], np.int8)
+                matching = (event[held[0][live]] == held[1][live]).all(axis=1)
+                wanted = np.flatnonzero(matching) + live.start
+                got = found.filter(pa.compute.equal(found["row"], row))["subscription_id"].to_numpy()
+                if not np.array_equal(np.sort(got), wanted):
+                    raise AssertionError(f"publication {row} of piece {piece}: {got} instead of {wanted}")
+                checked += 1
+    moving = float(np.median(times)) / BATCH * 1e6
+    return {
+        f"churn at {subscriptions:,}: us a publication, still": still,
+        f"churn at {subscriptions:,}: us a publication while {rate:,} come and {rate:,} go each second": moving,
+        f"churn at {subscriptions:,}: times the still time": moving / still,
+        f"churn at {subscriptions:,}: longest write of {per_piece}, ms": longest * 1e3,
+        f"churn at {subscriptions:,}: publications held against a plain loop, all right": checked,
+    }
 
 
 def contenders(load: Load, algorithms: Iterable[str], progress: Progress) -> list[Figure]:
@@ -216,46 +268,64 @@ def draw(figures: list[Figure], to: Path) -> None:
     figure.savefig(to, dpi=120)
 
 
-def run(
-    quick: bool = False, to: Path = Path("results/matching.png"), algorithms: tuple[str, ...] = NAMES
-) -> list[Figure]:
-    """The whole table. `algorithms` run on the loads of 1M; the larger ones are for `auto` alone."""
+class Kept:
+    """What has been measured so far, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        known = json.loads(file.read_text()) if file.exists() else {"figures": [], "others": {}}
+        self.figures = [Figure(**figure) for figure in known["figures"]]
+        self.others: dict[str, float] = known["others"]
+
+    def add(self, figures: Iterable[Figure] = (), others: Mapping[str, float] | None = None) -> None:
+        for figure in figures:
+            self.figures = [known for known in self.figures if known[:3] != figure[:3]] + [figure]
+        self.others.update(others or {})
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        kept = {"figures": [figure._asdict() for figure in self.figures], "others": self.others}
+        self._file.write_text(json.dumps(kept, indent=1))
+
+
+def run(pieces: Iterable[str], algorithms: tuple[str, ...], scale: int, kept: Kept, to: Path) -> None:
     console = Console()
-    scale = 100 if quick else 1
     million = 1_000_000 // scale
-    figures: list[Figure] = []
+    first: dict[str, Callable[[], Load]] = {
+        "equality": lambda: loads.equality_led(million),
+        "range": lambda: loads.range_led(million),
+        "uniform": lambda: loads.mix(million, zipf=False),
+        "zipf": lambda: loads.mix(million, zipf=True),
+    }
     with Progress(console=console) as progress:
-        for load in (
-            loads.equality_led(million),
-            loads.range_led(million),
-            loads.mix(million, zipf=False),
-            loads.mix(million, zipf=True),
-        ):
-            figures += contenders(load, algorithms, progress)
-        figures += contenders(loads.equality_led(6 * million), ("auto",), progress)
-        figures += contenders(loads.mix(5 * million, zipf=False), ("auto",), progress)
-        figures += contenders(loads.mix(5 * million, zipf=True), ("auto",), progress)
-    show(console, figures)
-    load = loads.equality_led(million)
-    console.print(f"removing, equality-led: {removal_rate(load):,.0f} a second")
-    console.print(f"one match from Python, equality-led: {python_match(load):.1f} us")
-    moving = churn(3 * million)
-    console.print(
-        f"churn at {3 * million:,}: {moving.still_us:.2f} us still, {moving.moving_us:.2f} us while 5,000 come and 5,000 go "
-        f"each second ({moving.moving_us / moving.still_us:.2f} times); longest write {moving.longest_write_ms:.1f} ms"
-    )
-    draw(figures, to)
+        for piece in pieces:
+            if piece in first:
+                kept.add(contenders(first[piece](), algorithms, progress))
+            elif piece == "large":
+                kept.add(contenders(loads.equality_led(6 * million), ("auto",), progress))
+                kept.add(contenders(loads.mix(5 * million, zipf=False), ("auto",), progress))
+                kept.add(contenders(loads.mix(5 * million, zipf=True), ("auto",), progress))
+            else:
+                kept.add(others=writes(million) if piece == "writes" else churn(3 * million))
+    show(console, kept.figures)
+    for name, value in kept.others.items():
+        console.print(f"{name}: {value:,.2f}")
+    draw([figure for figure in kept.figures if figure.subscriptions == million], to)
     console.print(f"plot: {to}")
-    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the subscriptions")
-    parser.add_argument("--plot", type=Path, default=Path("results/matching.png"))
+    parser.add_argument("--only", help=f"which pieces, with commas: {', '.join(PIECES)}")
     parser.add_argument("--algorithms", default=",".join(NAMES), help="which ones, with commas")
-    arguments = parser.parse_args()
-    run(arguments.quick, arguments.plot, tuple(arguments.algorithms.split(",")))
+    parser.add_argument("--kept", type=Path, default=Path("results/matching.json"), help="measured so far")
+    parser.add_argument("--plot", type=Path, default=Path("results/matching.png"))
+    given = parser.parse_args()
+    pieces = given.only.split(",") if given.only else list(PIECES)
+    if not set(pieces) <= set(PIECES):
+        parser.error(f"there are the pieces {', '.join(PIECES)}")
+    if not given.only:
+        given.kept.unlink(missing_ok=True)
+    run(pieces, tuple(given.algorithms.split(",")), 100 if given.quick else 1, Kept(given.kept), given.plot)
 
 
 if __name__ == "__main__":

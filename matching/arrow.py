@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
 from matching.checking import batch_at, known_at
@@ -27,6 +26,7 @@ from matching.columns import (
     TIMESTAMP_COLUMN,
     put_value,
 )
+from matching.kernel import inner, kernel
 from matching.keys import mix
 from matching.machine import load_i32, load_i64, load_u8
 from matching.normal_form import PREVIOUS
@@ -77,7 +77,7 @@ def export(batch: pa.RecordBatch) -> Exported:
     return Exported((schema, array), _pointer(schema, b"arrow_schema") or 0, _pointer(array, b"arrow_array") or 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hash_text(address: Int, seed: Int) -> Int:
     while True:
         byte = load_u8(address)
@@ -87,7 +87,7 @@ def _hash_text(address: Int, seed: Int) -> Int:
         address += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def schema_hash(schema: Int) -> Int:
     """Of all names and formats."""
     h = np.uint64(0xCBF29CE484222325)
@@ -134,7 +134,7 @@ def _kind(kind: pa.DataType) -> int | None:
     return None
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
     """Of all columns of strings that matter."""
     total = np.int64(0)
@@ -152,7 +152,7 @@ def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill(batch_address: Int, known_address: Int, array: Int, kind: U8, attribute: I32, counted: U8) -> None:
     """The batch has room for the entries and the strings, and nothing in it."""
     batch = batch_at(batch_address)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.columns import Batch
+from matching.kernel import inner, kernel
 from matching.reference import reference
 from matching.scalars import Int
 from matching.verification import NO, Known, sort_by_row, verify
@@ -20,7 +20,7 @@ known_at = reference(Known)
 batch_at = reference(Batch)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def answers_of(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> U8:
     """NO, YES or UNSURE for each pair, as they stand."""
     answers = np.empty(len(rows), np.uint8)
@@ -29,7 +29,7 @@ def answers_of(known_address: Int, batch_address: Int, rows: I32, slots: I32, at
     return answers
 
 
-@njit(cache=True, nogil=True)
+@inner
 def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
     """Rows, slots and answers (YES or UNSURE) of the pairs that are not refuted, by row."""
     rows, slots = sort_by_row(rows, slots, len(batch.carried))
@@ -46,7 +46,7 @@ def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: Int) 
     return rows[:kept], slots[:kept], answers[:kept]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
     """The same for Python. Overwrites what it is given."""
     return checked(known_at(known_address), batch_at(batch_address), rows, slots, attributes)

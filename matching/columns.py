@@ -7,13 +7,12 @@ the disjunct admits, and `vague` is 1: what the keys cannot refute is decided by
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
-from array import array
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from matching.attributes import (
     BOOLEAN,
@@ -27,6 +26,7 @@ from matching.attributes import (
     TIMESTAMP,
     Attributes,
 )
+from matching.kernel import inner, kernel
 from matching.keys import (
     GEOMETRY_KEY,
     OTHER,
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
         return len(self.start) - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_value(
     out: Batch, at: Int, attribute: Int, tag: Int, bits: Int, offset: Int, length: Int, heap: U8, strings: StringView
 ) -> None:
@@ -112,7 +112,7 @@ def put_value(
     out.high[at] = key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_from_attributes(
     out: Batch,
     start: I64,
@@ -140,7 +140,7 @@ def _fill_from_attributes(
         out.carried[row] = carried
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def resolve_topics(view: TopicView, heap: U8, offset: I64, length: I32, topic: I32, exact: U8) -> Int:
     """Returns the first row whose topic is no Dewey path, or -1."""
     for row in range(len(offset)):
@@ -163,7 +163,7 @@ SHAPE_COLUMN: Final = 6  # numbers into `heap`, as tag | offset << 8, 0 for abse
 OTHER_COLUMN: Final = 7
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_from_columns(
     out: Batch,
     kind: U8,
@@ -253,6 +253,21 @@ _FIELDS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
 _SHAPES_OF_FIELDS: Final = tuple(_FIELDS.values())
 
 
+# in a table of addresses and lengths: which are addresses
+_ADDRESSES: Final = np.tile(np.array([1, 0], np.int64), len(_SHAPES_OF_FIELDS))
+
+
+@lru_cache(maxsize=64)
+def _flat_layout(counts: tuple[int, int, int, int]) -> tuple[int, npt.NDArray[np.int64]]:
+    """Bytes in all, and where each field begins and how many it has. Each begins at a multiple of 8."""
+    table: list[int] = []
+    at = 0
+    for kind, per in _SHAPES_OF_FIELDS:
+        table += (at, counts[per])
+        at += (kind.itemsize * counts[per] + 7) & ~7
+    return at, np.array(table, np.int64)
+
+
 class FlatBatch:
     """A batch in one piece of memory: for kernels at once, as arrays only when somebody asks. Nothing is filled in."""
 
@@ -261,16 +276,10 @@ class FlatBatch:
     def __init__(self, rows: int, entries: int, heap: int) -> None:
         self.rows = rows
         self._counts = counts = (rows, entries, rows + 1, max(heap, 1))
-        # each field begins at a multiple of 8
-        sizes = [(kind.itemsize * counts[per] + 7) & ~7 for kind, per in _SHAPES_OF_FIELDS]
-        self._buffer = np.empty(sum(sizes), np.uint8)
-        at = self._buffer.__array_interface__["data"][0]
-        table: list[int] = []
-        for (_, per), size in zip(_SHAPES_OF_FIELDS, sizes, strict=True):
-            table += (at, counts[per])
-            at += size
-        self._table = array("q", table)
-        self.address = self._table.buffer_info()[0]
+        size, table = _flat_layout(counts)
+        self._buffer = np.empty(size, np.uint8)
+        self._table = table + self._buffer.__array_interface__["data"][0] * _ADDRESSES
+        self.address = self._table.__array_interface__["data"][0]
 
     def arrays(self) -> Batch:
         fields: list[Any] = []

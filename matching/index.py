@@ -419,12 +419,7 @@ class Index:
             self._decide(publications, rows, slots, unsure, answers)
             keep = answers != NO
             rows, slots = rows[keep], slots[keep]
-        # rows are no publications where one publishes several disjuncts, or none that its constants leave standing
-        renumbered = (
-            len(publications.batch.publication)
-            and (publications.batch.publication != np.arange(len(publications.batch.publication))).any()
-        )
-        if registry.has_disjunctions or publications.offers or renumbered:
+        if registry.has_disjunctions or publications.renumbered:
             pairs = (publications.batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
             pairs = np.unique(pairs)
             rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from matching.attributes import FLOAT, INTEGER
+from matching.kernel import inner, kernel
 from matching.machine import bits_of_float, float_of_bits
 from matching.scalars import Int
 
@@ -39,17 +39,17 @@ HIGHEST: Final = np.uint64(2**64 - 1)
 _TWO_63: Final = 9223372036854775808.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_key(family: Int) -> Int:
     return np.uint64(family) << np.uint64(61)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def last_key(family: Int) -> Int:
     return (np.uint64(family) << np.uint64(61)) | np.uint64(0x1FFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def canonical_float(bits: Int) -> tuple[Int, Int]:
     """Tag and bits of a double."""
     value = float_of_bits(np.int64(bits))
@@ -62,7 +62,7 @@ def canonical_float(bits: Int) -> tuple[Int, Int]:
     return FLOAT, bits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_key(tag: Int, bits: Int) -> Int:
     """Of a canonical number."""
     value = np.float64(bits) if tag == INTEGER else float_of_bits(np.int64(bits))
@@ -76,18 +76,18 @@ def number_key(tag: Int, bits: Int) -> Int:
     return (np.uint64(NUMBER_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def timestamp_key(bits: Int) -> Int:
     raw = np.uint64(bits) ^ (np.uint64(1) << np.uint64(63))
     return (np.uint64(TIMESTAMP_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def boolean_key(bits: Int) -> Int:
     return (np.uint64(BOOLEAN_KEY) << np.uint64(61)) | np.uint64(bits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def string_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     raw = np.uint64(0)
     for i in range(8):
@@ -97,7 +97,7 @@ def string_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     return (np.uint64(STRING_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     """Of dotted text: each component is its number of bytes plus one, then those bytes, cut off after eight in all."""
     raw = np.uint64(0)
@@ -127,7 +127,7 @@ def path_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     return (np.uint64(PATH_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(value: Int) -> Int:
     """A good 64-bit hash of 64 bits (the finaliser of splitmix64)."""
     value ^= value >> np.uint64(30)
@@ -137,13 +137,13 @@ def mix(value: Int) -> Int:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def equality_hash(tag: Int, bits: Int) -> Int:
     """The same for equal canonical values; for others too, now and then."""
     return mix(np.uint64(bits) + np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compare_numbers(a_tag: Int, a_bits: Int, b_tag: Int, b_bits: Int) -> Int:
     """-1, 0 or 1, exactly; both canonical and not NaN."""
     if a_tag == INTEGER and b_tag == INTEGER:

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.attributes import STRING
 from matching.blocks.kernels import find
 from matching.blocks.references import blocks_at
 from matching.checking import batch_at, checked, known_at
 from matching.columns import empty_batch, put_value
+from matching.kernel import kernel
 from matching.machine import load_i64
 from matching.normal_form import PREVIOUS
 from matching.publications import encoded
@@ -30,7 +30,7 @@ _ENTRIES: Final = 256  # attributes of one publication; what has more takes the 
 _HEAP: Final = 1 << 14  # bytes of its strings
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _match_one(
     blocks_address: Int, known_address: Int, batch_address: Int, entries: Int, count: Int, attributes: Int
 ) -> tuple[Bool, I32]:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching import records as r
 from matching.attributes import FLOAT, INTEGER
 from matching.families import path_text
+from matching.kernel import inner, kernel
 from matching.keys import (
     BOOLEAN_KEY,
     GEOMETRY_KEY,
@@ -271,7 +271,7 @@ class PartsBuilder:
             self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _settle(
     start: I64, flat: I64, items: I64, texts: I32, attribute: I32, kind: U8, flags: U8, low: I64, high: I64
 ) -> None:
@@ -304,7 +304,7 @@ def _settle(
             high[at] = last
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _by_number(items: I64, begin: Int, end: Int, texts: I32) -> None:
     """A set of strings is sorted by their numbers: a shell sort, since a set may be long."""
     for i in range(begin, end):

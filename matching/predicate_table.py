@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from matching import records as r
 from matching.attributes import FLOAT
 from matching.columns import string_column, times
 from matching.families import EPOCH
+from matching.kernel import kernel
 from matching.keys import NAN, canonical_float
 from matching.merge import meet
 from matching.normal_form import Constraint, Disjunct
@@ -63,7 +63,7 @@ from matching.records import (
 )
 from matching.registry import Registry
 from matching.scalars import Bool, Int
-from matching.topics import check_topic
+from matching.topics import first_wrong_topic
 from matching.values import Box, Circle, Point
 
 U8 = npt.NDArray[np.uint8]
@@ -131,7 +131,7 @@ class PredicateBatch(NamedTuple):
     text_ids: bool
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I64, out: U8) -> None:
     """Rows that kernels do not read, wrong ones among them: Python then says what is wrong."""
     for i in range(len(operator)):
@@ -156,7 +156,7 @@ def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I
         out[i] = not ok
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number(kind: Int, bits: Int) -> tuple[Int, Bool]:
     """Canonical bits, and whether they are a float's."""
     if kind == _FLOAT:
@@ -165,7 +165,7 @@ def _number(kind: Int, bits: Int) -> tuple[Int, Bool]:
     return bits, False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read(
     order: I64,
     operator: U8,
@@ -253,7 +253,7 @@ def _read(
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_by_attribute(start: I64, order: I64, attribute: I32) -> None:
     """Within each slot; short, so by insertion."""
     for s in range(len(start) - 1):
@@ -456,17 +456,22 @@ class _Settings:
         if self._has("topic"):
             heap, offset, length = string_column(self._column("topic"))
             self._texts = (heap, offset, np.maximum(length, 0).astype(np.int32))
-            for i in np.flatnonzero(self._texts[2] > 0).tolist():
-                if not check_topic(heap, offset[i], length[i]):
-                    text = heap[offset[i] : offset[i] + length[i]].tobytes().decode()
-                    raise ValueError(f"the topic {text!r} is no Dewey path; write numbers and dots, like 1.4.2")
+            wrong = int(first_wrong_topic(heap, offset, self._texts[2]))
+            if wrong >= 0:
+                text = heap[offset[wrong] : offset[wrong] + length[wrong]].tobytes().decode()
+                raise ValueError(f"the topic {text!r} is no Dewey path; write numbers and dots, like 1.4.2")
         self._flags = np.zeros(self._count, np.uint8)
         for name, known in _FLAGS.items():
             if self._has(name):
-                for i, value in enumerate(self._column(name).to_pylist()):
-                    if value is not None and value not in known:
-                        raise ValueError(f"{name} {value!r} is unknown; write one of {', '.join(known)}")
-                    self._flags[i] |= known[value] if value is not None else 0
+                given = self._column(name).combine_chunks().dictionary_encode()
+                if isinstance(given, pa.ChunkedArray):
+                    given = given.combine_chunks()
+                words = given.dictionary.to_pylist()
+                for word in words:
+                    if word is not None and word not in known:
+                        raise ValueError(f"{name} {word!r} is unknown; write one of {', '.join(known)}")
+                flags = np.array([*(known.get(word, 0) for word in words), 0], np.uint8)
+                self._flags |= flags[given.indices.fill_null(len(words)).to_numpy()]
 
     def _has(self, name: str) -> bool:
         return self._table is not None and name in self._table.column_names
@@ -500,11 +505,10 @@ class _Settings:
         root = np.flatnonzero(topic == 0)
         if len(root):
             registry.topics.release(topic[root])
-        for i, count in zip(ids.tolist(), disjuncts.tolist(), strict=True):
-            for _ in range(count - 1):
-                if topic[i]:
-                    heap, offset, length = self._texts
-                    registry.topics.hold(heap, offset[i : i + 1], length[i : i + 1])
+        heap, offset, length = self._texts
+        again = np.repeat(ids, np.where(topic[ids] > 0, np.maximum(disjuncts - 1, 0), 0))
+        if len(again):
+            registry.topics.hold(heap, offset[again], length[again])
 
 
 _FLAGS: Final[dict[str, dict[str, int]]] = {

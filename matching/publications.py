@@ -43,6 +43,8 @@ class Publications:
             self._held = pinned
             self.rows, self.address = batch.rows, pinned.address
         self.offers = offers or {}
+        # rows are no publications where one publishes several disjuncts, or none that its constants leave standing
+        self.renumbered = offers is not None
 
     @property
     def batch(self) -> Batch:
@@ -123,7 +125,7 @@ class FromAttributes(Publications):
         batch = batch_of_attributes(attributes, registry.numbers, registry.known.strings)
         settle(batch)
         self._attributes = attributes
-        offers: dict[int, dict[str, Constraint]] = {}
+        offers: dict[int, dict[str, Constraint]] | None = None
         if where is not None and any(form is not None and form != ((),) for form in where):
             batch, offers = self._expanded(batch, where, registry)
         super().__init__(batch, offers)

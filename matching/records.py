@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
+from matching.kernel import inner, kernel
 from matching.keys import (
     NUMBER_KEY,
     STRING_KEY,
@@ -126,24 +126,24 @@ class Parts(NamedTuple):
     record_flags: U8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_64(words: U32, at: Int) -> Int:
     return np.int64(np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_64(words: U32, at: Int, value: Int) -> None:
     words[at] = np.uint32(np.uint64(value) & np.uint64(0xFFFFFFFF))
     words[at + 1] = np.uint32(np.uint64(value) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_32(words: U32, at: Int) -> Int:
     """A signed 32-bit number."""
     return np.int64(np.int32(words[at]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def payload(words: U32, at: Int) -> Int:
     """How many words follow the header at `at`."""
     kind = (words[at] >> np.uint32(7)) & np.uint32(31)
@@ -162,7 +162,7 @@ def payload(words: U32, at: Int) -> Int:
     return 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parts_begin(words: U32, at: Int) -> Int:
     """Where the first part of the record at `at` is."""
     flags = words[at]
@@ -175,12 +175,12 @@ def parts_begin(words: U32, at: Int) -> Int:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def part_count(words: U32, at: Int) -> Int:
     return np.int64(words[at] >> np.uint32(8)) & MAX_PARTS
 
 
-@njit(cache=True, nogil=True)
+@inner
 def record_size(words: U32, at: Int) -> Int:
     end = parts_begin(words, at)
     for _ in range(part_count(words, at)):
@@ -189,12 +189,12 @@ def record_size(words: U32, at: Int) -> Int:
     return max(end - at, 2)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fits_32(value: Int) -> Bool:
     return -(2**31) <= value < 2**31
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
     """Returns the number of words."""
     kind = np.int64(parts.kind[p])
@@ -271,7 +271,7 @@ def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
     return at - begin
 
 
-@njit(cache=True, nogil=True)
+@inner
 def worst_size(parts: Parts, i: Int) -> Int:
     """Words that the record of slot `i` of `parts` takes at most."""
     size = 6
@@ -284,7 +284,7 @@ def worst_size(parts: Parts, i: Int) -> Int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def write_record(words: U32, at: Int, parts: Parts, i: Int) -> Int:
     """Writes the record of slot `i` of `parts`; returns its size in words."""
     flags = np.int64(parts.record_flags[i])
@@ -313,7 +313,7 @@ def write_record(words: U32, at: Int, parts: Parts, i: Int) -> Int:
     return max(end - at, 2)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
     """Order keys that hold every value the part at `at` admits, and the hash of its value if it is an equality, else 0."""
     header = words[at]
@@ -390,7 +390,7 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
     return np.uint64(0), ~np.uint64(0), none
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _included_hull(words: U32, at: Int, flags: Int, strings: StringView) -> tuple[Int, Int, Int]:
     low = ~np.uint64(0)
     high = np.uint64(0)
@@ -416,7 +416,7 @@ BOUNDED: Final = 2  # keys between low and high; a superset of what satisfies it
 PRESENT: Final = 3  # any key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def constraints(
     records: RecordView, strings: StringView, slot: Int, attribute: I32, kind: U8, low: U64, high: U64, value: U64
 ) -> Int:

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching import records as r
 from matching.growing import longer
+from matching.kernel import inner, kernel
 from matching.keys import mix
 from matching.machine import prefetch
 from matching.normal_form import PREVIOUS, Constraint, Disjunct
@@ -85,12 +85,12 @@ _SUBSCRIPTIONS: Final = 4
 _FREE_WORDS: Final = 5
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _home(identity: Int, mask: Int) -> Int:
     return np.int64(mix(np.uint64(identity)) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find(view: SlotView, identity: Int) -> Int:
     mask = len(view.table) - 1
     at = _home(identity, mask)
@@ -103,7 +103,7 @@ def _find(view: SlotView, identity: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_heads(view: SlotView, identities: I64, out: I32) -> None:
     mask = len(view.table) - 1
     for i in range(len(identities)):
@@ -112,7 +112,7 @@ def find_heads(view: SlotView, identities: I64, out: I32) -> None:
         out[i] = _find(view, identities[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def all_slots(view: SlotView, heads: I32) -> I32:
     """The slots of subscriptions; heads of -1 are passed over."""
     count = 0
@@ -132,7 +132,7 @@ def all_slots(view: SlotView, heads: I32) -> I32:
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _size_list(size: Int) -> Int:
     if size < _EXACT_SIZES:
         return size
@@ -142,7 +142,7 @@ def _size_list(size: Int) -> Int:
     return _EXACT_SIZES + power
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _rounded(size: Int) -> Int:
     """What is taken from the arena for a record of this size."""
     if size < _EXACT_SIZES:
@@ -153,7 +153,7 @@ def _rounded(size: Int) -> Int:
     return 1 << power
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate(words: U32, free: I64, state: I64, size: Int) -> Int:
     at = _size_list(size)
     if free[at]:
@@ -177,7 +177,7 @@ def _allocate(words: U32, free: I64, state: I64, size: Int) -> Int:
     return offset
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _measure(parts: Parts) -> Int:
     total = 0
     for i in range(len(parts.start) - 1):
@@ -185,7 +185,7 @@ def _measure(parts: Parts) -> Int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(
     view: SlotView,
     offset: U32,
@@ -236,7 +236,7 @@ def _add(
         state[_SUBSCRIPTIONS] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _held_by(words: U32, offset: U32, slots: I32, strings: I32, topics: I32, python: I32, counts: I64) -> None:
     """Collects what records hold: strings, topics, Python's constraints. With empty arrays it only counts."""
     writing = len(strings) + len(topics) + len(python) > 0
@@ -273,7 +273,7 @@ def _held_by(words: U32, offset: U32, slots: I32, strings: I32, topics: I32, pyt
             at += 1 + payload(words, at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _drop(view: SlotView, offset: U32, words: U32, free_records: I64, free_slots: I32, state: I64, slots: I32) -> None:
     mask = len(view.table) - 1
     for i in range(len(slots)):
@@ -298,7 +298,7 @@ def _drop(view: SlotView, offset: U32, words: U32, free_records: I64, free_slots
             state[_SUBSCRIPTIONS] -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(view: SlotView, offset: U32, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.growing import longer
+from matching.kernel import inner, kernel
 from matching.keys import mix
 from matching.scalars import Bool, Int
 
@@ -33,7 +33,7 @@ class StringView(NamedTuple):
     table: I32
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hash_bytes(heap: U8, offset: Int, length: Int) -> Int:
     h = np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
     word = np.uint64(0)
@@ -45,7 +45,7 @@ def hash_bytes(heap: U8, offset: Int, length: Int) -> Int:
     return mix(h ^ word)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def equal_bytes(a: U8, a_offset: Int, b: U8, b_offset: Int, length: Int) -> Bool:
     for i in range(length):
         if a[a_offset + i] != b[b_offset + i]:
@@ -53,7 +53,7 @@ def equal_bytes(a: U8, a_offset: Int, b: U8, b_offset: Int, length: Int) -> Bool
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compare_bytes(a: U8, a_offset: Int, a_length: Int, b: U8, b_offset: Int, b_length: Int) -> Int:
     for i in range(min(a_length, b_length)):
         x = a[a_offset + i]
@@ -63,7 +63,7 @@ def compare_bytes(a: U8, a_offset: Int, a_length: Int, b: U8, b_offset: Int, b_l
     return np.int64(a_length > b_length) - np.int64(a_length < b_length)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_bytes(view: StringView, heap: U8, offset: Int, length: Int) -> Int:
     """The number of a string, -1 if nobody holds it."""
     mask = len(view.table) - 1
@@ -79,7 +79,7 @@ def find_bytes(view: StringView, heap: U8, offset: Int, length: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intern(view: StringView, state: I64, free: I32, heap: U8, offset: I64, length: I32, out: I32) -> None:
     """state: strings ever, bytes used, free numbers, used cells of the table. Room was made before."""
     mask = len(view.table) - 1
@@ -114,7 +114,7 @@ def _intern(view: StringView, state: I64, free: I32, heap: U8, offset: I64, leng
         out[i] = number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _release(view: StringView, state: I64, free: I32, numbers: I32) -> Int:
     """Returns the bytes that nobody holds any more."""
     dead = 0
@@ -135,7 +135,7 @@ def _release(view: StringView, state: I64, free: I32, numbers: I32) -> Int:
     return dead
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(view: StringView, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0
@@ -150,7 +150,7 @@ def _rebuild(view: StringView, count: Int) -> Int:
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _move(view: StringView, count: Int, heap: U8) -> Int:
     end = 0
     for number in range(count):
@@ -174,7 +174,7 @@ def joined(texts: Sequence[bytes]) -> tuple[U8, I64, I32]:
     return heap, offset, length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_all(view: StringView, heap: U8, offset: I64, length: I32, out: I32) -> None:
     for i in range(len(offset)):
         out[i] = find_bytes(view, heap, offset[i], length[i])
@@ -248,7 +248,7 @@ class Strings:
         self.view = fresh
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(view: StringView, numbers: I64) -> tuple[I64, U8]:
     """Offsets and bytes of strings one after the other, as Arrow lays them out."""
     offsets = np.empty(len(numbers) + 1, np.int64)

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.growing import longer
+from matching.kernel import inner, kernel
 from matching.keys import mix
 from matching.scalars import Bool, Int
 
@@ -38,12 +38,12 @@ class TopicView(NamedTuple):
     table: I32
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cell(parent: Int, component: Int, mask: Int) -> Int:
     return np.int64(mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def child_of(view: TopicView, parent: Int, component: Int) -> Int:
     mask = len(view.table) - 1
     at = _cell(parent, component, mask)
@@ -58,7 +58,7 @@ def child_of(view: TopicView, parent: Int, component: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_topic(view: TopicView, heap: U8, offset: Int, length: Int) -> tuple[Int, Bool]:
     """The deepest known node on the way to a topic, and whether it is the topic itself. The text is valid."""
     node = 0
@@ -77,7 +77,7 @@ def find_topic(view: TopicView, heap: U8, offset: Int, length: Int) -> tuple[Int
     return node, True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_topic(heap: U8, offset: Int, length: Int) -> Bool:
     """Is it a Dewey path: numbers of at most 64 bits, signed, without leading zeros, with dots in between?"""
     if length == 0:
@@ -99,7 +99,16 @@ def check_topic(heap: U8, offset: Int, length: Int) -> Bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def first_wrong_topic(heap: U8, offset: I64, length: I32) -> Int:
+    """The first text that is no Dewey path, -1 if there is none."""
+    for i in range(len(offset)):
+        if not check_topic(heap, offset[i], length[i]):
+            return i
+    return -1
+
+
+@inner
 def is_below(view: TopicView, node: Int, ancestor: Int) -> Bool:
     """Is `node` the same as `ancestor`, or below it?"""
     steps = view.depth[node] - view.depth[ancestor]
@@ -110,7 +119,7 @@ def is_below(view: TopicView, node: Int, ancestor: Int) -> Bool:
     return node == ancestor
 
 
-@njit(cache=True, nogil=True)
+@inner
 def topic_meets(view: TopicView, subscribed: Int, scope: Int, deepest: Int, exact: Bool) -> Bool:
     if subscribed == ROOT:
         return True
@@ -119,7 +128,7 @@ def topic_meets(view: TopicView, subscribed: Int, scope: Int, deepest: Int, exac
     return scope == OVERLAP and exact and is_below(view, subscribed, deepest)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hold(view: TopicView, state: I64, free: I32, heap: U8, offset: I64, length: I32, out: I32) -> Int:
     """state: nodes ever, free nodes, used cells. Returns the first text that does not fit the room left, or the number of texts."""
     mask = len(view.table) - 1
@@ -174,7 +183,7 @@ def _hold(view: TopicView, state: I64, free: I32, heap: U8, offset: I64, length:
     return len(offset)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _release(view: TopicView, state: I64, free: I32, nodes: I32) -> None:
     mask = len(view.table) - 1
     for i in range(len(nodes)):
@@ -204,7 +213,7 @@ def _release(view: TopicView, state: I64, free: I32, nodes: I32) -> None:
             node = parent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(view: TopicView, count: Int) -> Int:
     mask = len(view.table) - 1
     used = 0

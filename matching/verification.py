@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
 from matching.columns import NO_TIME, Batch
+from matching.kernel import inner
 from matching.keys import OTHER, compare_numbers
 from matching.machine import prefetch
 from matching.records import (
@@ -79,7 +79,7 @@ YES: Final = 1
 UNSURE: Final = 2
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _number_within(words: U32, at: Int, kind: Int, flags: Int, tag: Int, bits: Int) -> Bool:
     if kind == EQUAL_32:
         return tag == INTEGER and bits == read_32(words, at + 1)
@@ -115,7 +115,7 @@ def _number_within(words: U32, at: Int, kind: Int, flags: Int, tag: Int, bits: I
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _among(words: U32, at: Int, bits: Int, second: Bool) -> Bool:
     """Binary search in one of the two sorted lists of INCLUDED and EXCLUDED."""
     begin = at + 3
@@ -134,7 +134,7 @@ def _among(words: U32, at: Int, bits: Int, second: Bool) -> Bool:
     return low < count and read_64(words, begin + 2 * low) == bits
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _string_within(words: U32, at: Int, flags: Int, strings: StringView, heap: U8, offset: Int, length: Int) -> Bool:
     if words[at + 1] != np.uint32(NO_WORD):
         low = np.int64(words[at + 1])
@@ -149,7 +149,7 @@ def _string_within(words: U32, at: Int, flags: Int, strings: StringView, heap: U
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pattern_found(kind: Int, strings: StringView, pattern: Int, heap: U8, offset: Int, length: Int) -> Bool:
     size = strings.length[pattern]
     begin = strings.offset[pattern]
@@ -165,7 +165,7 @@ def _pattern_found(kind: Int, strings: StringView, pattern: Int, heap: U8, offse
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: Int) -> Int:
     """NO, YES or UNSURE, for a value that is present."""
     header = words[at]
@@ -216,7 +216,7 @@ def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: In
     return YES if found != (flags & NEGATED != 0) else NO
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _in_place_and_time(words: U32, at: Int, topics: TopicView, batch: Batch, row: Int) -> Bool:
     flags = words[at]
     at += 1
@@ -250,7 +250,7 @@ class Known(NamedTuple):
     previous: U8  # per attribute: it speaks of the previous publication
 
 
-@njit(cache=True, nogil=True)
+@inner
 def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) -> Int:
     """`where[attribute]` is the row's entry for it, -1 if there is none."""
     strings = known.strings
@@ -295,7 +295,7 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     return result
 
 
-@njit(cache=True, nogil=True)
+@inner
 def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U8) -> None:
     """Candidates sorted by row. `where` has a cell per attribute, all -1, and is left so."""
     records = known.records
@@ -310,14 +310,17 @@ def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U
             if i + 2 * ahead < n:
                 prefetch(records.offset, np.int64(slots[i + 2 * ahead]))
             if i + ahead < n:
-                prefetch(records.words, np.int64(records.offset[slots[i + ahead]]))
+                # a record of five ranges has the length of a line, and lies across two
+                at = np.int64(records.offset[slots[i + ahead]])
+                prefetch(records.words, at)
+                prefetch(records.words, at + 15)
             out[i] = record_holds(known, batch, row, np.int64(slots[i]), where)
             i += 1
         for e in range(batch.start[row], batch.start[row + 1]):
             where[batch.attribute[e]] = -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_by_row(rows: I32, slots: I32, total_rows: Int) -> tuple[I32, I32]:
     """A stable counting sort."""
     count = len(rows)

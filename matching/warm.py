@@ -1,13 +1,13 @@
-"""Compiles the kernels, so that neither a test nor a worker's start waits for them: Numba keeps what it has compiled."""
+"""Compiles the kernels, so that neither a test nor a worker's start waits for them: Numba keeps what it has compiled.
+
+Those of the papers' algorithms are compiled by `matching.algorithms.warm`, which can be done at the same time.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from matching.algorithms import NAMES
-from matching.algorithms.compiling import compile_clustering
-from matching.algorithms.pubsub.warm import compile_pubsub
 from matching.condition import Condition
 from matching.index import Index
 from matching.oracle import SEMANTICS
@@ -24,15 +24,19 @@ CONDITIONS = (
 
 
 def compile_kernels() -> None:
-    """A small load through every algorithm and every way in."""
-    for algorithm in NAMES:
-        _exercise(Index(algorithm=algorithm))
-    # what a small load does not reach: the choice of tables, and moves between them
-    compile_clustering()
-    compile_pubsub()
+    """A small load through every way in of the default."""
+    exercise(Index())
+    # by the thousand, subscriptions are laid out at once
+    numbers = np.arange(4000)
+    at_once = Index()
+    at_once.add_predicates(
+        pa.table(
+            {"subscription_id": numbers, "attribute": ["a"] * 4000, "operator": ["="] * 4000, "value_int64": numbers}
+        )
+    )
 
 
-def _exercise(index: Index) -> None:
+def exercise(index: Index) -> None:
     for number, text in enumerate(CONDITIONS * 8):
         semantics = SEMANTICS[number % len(SEMANTICS)]
         index.add(number, Condition.parse(text), topic="1.2", starts_at=0, ends_at=1 << 40, semantics=semantics)

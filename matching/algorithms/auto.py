@@ -16,6 +16,7 @@ from matching.algorithms.base import Algorithm
 from matching.blocks import kernels
 from matching.blocks import view as v
 from matching.blocks.codes import scratch
+from matching.blocks.tiling import MOST
 from matching.blocks.view import Blocks, capacity, empty_blocks, grown
 from matching.columns import Batch
 from matching.reference import pin
@@ -25,7 +26,9 @@ I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 _SAMPLE: Final = 1 << 15  # slots of a write that are learnt from: enough for shares of a thousandth
-_PLAN: Final = 2000  # slots of a write that are worth a plan; when they at least double the index
+_LARGE: Final = (
+    2000  # slots of a write that are worth a plan, and to be laid out at once; when they at least double the index
+)
 _NOTED: Final = 16  # publications of a batch that are learnt from
 _FIRST_CHECK: Final = (
     64  # slots after which codes are held against the values for the first time; then each time twice as many
@@ -65,10 +68,18 @@ class Auto(Algorithm):
         self._fit()
         stride = max(1, len(slots) // _SAMPLE)
         kernels.sample_slots(self._at, self.registry.known_at, slots, stride, self._scratch.address)
-        if len(slots) >= _PLAN and len(slots) >= int(self._blocks.state[v.LIVE]):
+        large = len(slots) >= _LARGE and len(slots) >= int(self._blocks.state[v.LIVE])
+        if large:
             kernels.plan_pairs(self._at, self.registry.known_at, slots, self._scratch.address)
         self._bind_new()
         self._check_codes(len(slots))
+        if large:
+            self._insert_at_once(slots)
+        else:
+            self._insert_one_by_one(slots)
+        self._maintain(len(slots))
+
+    def _insert_one_by_one(self, slots: I32) -> None:
         done = 0
         while True:
             done = int(
@@ -77,7 +88,33 @@ class Auto(Algorithm):
             if done == len(slots):
                 break
             self._grow()
-        self._maintain(len(slots))
+
+    def _insert_at_once(self, slots: I32) -> None:
+        groups = np.empty(len(slots), np.int32)
+        done = 0
+        while True:
+            done = int(
+                kernels.assign(
+                    self._at, self.registry.known_at, slots, done, not self._relaxed, self._scratch.address, groups
+                )
+            )
+            if done == len(slots):
+                break
+            self._grow()
+        order = np.argsort(groups, kind="stable")
+        slots, groups = slots[order], groups[order]
+        bounds = np.flatnonzero(np.diff(groups, prepend=-1, append=-1))
+        sizes = np.diff(bounds)
+        room = pin(scratch(self._longest, int(max(sizes.max(), 1100))))
+        chunks = -(-sizes[sizes > v.INLINE_SLOTS] // MOST)
+        self._reserve("leaf", int(self._blocks.state[v.LEAVES]) + 32 * int(chunks.sum()) + 200)
+        self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + chunks // 32).sum()) + 100)
+        done = 0
+        while True:
+            done = int(kernels.build(self._at, self.registry.known_at, slots, groups, done, room.address))
+            if done == len(slots):
+                break
+            self._grow()
 
     def remove(self, slots: I32) -> None:
         kernels.remove(self._at, self.registry.known_at, slots)
@@ -154,11 +191,15 @@ class Auto(Algorithm):
         for pool, need in needs:
             have = capacity(self._blocks, pool)
             if need > have:
-                self._set(grown(self._blocks, pool, max(need, have + have // 2)))
+                self._reserve(pool, max(need, have + have // 2))
         self._blocks.state[v.NAMES] = len(registry.names)
         if registry.longest > self._longest:
             self._longest = 2 * registry.longest
             self._scratch = pin(scratch(self._longest))
+
+    def _reserve(self, pool: str, need: int) -> None:
+        if need > capacity(self._blocks, pool):
+            self._set(grown(self._blocks, pool, need))
 
     def _grow(self) -> None:
         """Whatever is short."""

@@ -36,8 +36,9 @@ from matching.algorithms.clusters import (
 )
 from matching.algorithms.ordered_index import OrderedView
 from matching.algorithms.predicate_index import PredicateView, observe, satisfied
-from matching.algorithms.scalars import Int
+from matching.algorithms.scalars import Int, Truth
 from matching.columns import Batch
+from matching.kernel import kernel
 from matching.machine import prefetch
 
 U8 = npt.NDArray[np.uint8]
@@ -182,8 +183,10 @@ def _check_ahead(
     return _a0(words, base, capacity, count, size, bits, row, rows, slots, n)
 
 
-def _matcher(ahead: bool, counted: bool) -> Any:
-    @njit(cache=True, nogil=True)
+def _matcher(ahead: bool) -> Any:
+    """`counted`: statistics are kept of what publications carry."""
+
+    @kernel
     def match(
         predicates: PredicateView,
         order: OrderedView,
@@ -196,6 +199,7 @@ def _matcher(ahead: bool, counted: bool) -> Any:
         rows: I32,
         slots: I32,
         first: Int,
+        counted: Truth,
     ) -> tuple[Int, Int]:
         n: Int = 0
         checked: Int = 0
@@ -277,6 +281,5 @@ def _matcher(ahead: bool, counted: bool) -> Any:
     return match
 
 
-match_plain: Final = _matcher(ahead=False, counted=False)
-match_ahead: Final = _matcher(ahead=True, counted=False)
-match_counted: Final = _matcher(ahead=True, counted=True)
+match_plain: Final = _matcher(ahead=False)
+match_ahead: Final = _matcher(ahead=True)

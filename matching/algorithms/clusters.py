@@ -20,6 +20,7 @@ from numba import njit
 
 from matching.algorithms.predicate_index import IS, PredicateView, longer, selectivity
 from matching.algorithms.scalars import Int, Real, Truth
+from matching.kernel import inner, kernel
 from matching.keys import mix
 
 U8 = npt.NDArray[np.uint8]
@@ -113,7 +114,7 @@ def _cell(table: Int, numbers: I32, width: Int, mask: Int) -> Int:
     return np.int64(h & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_access(view: ClusterView, table: Int, numbers: I32, width: Int) -> Int:
     """Of a table with several attributes."""
     mask = len(view.cells) - 1
@@ -132,7 +133,7 @@ def find_access(view: ClusterView, table: Int, numbers: I32, width: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _class_for(words: Int) -> Int:
     k = 0
     while _CLASS_UNITS[k] * UNIT < words:
@@ -140,7 +141,7 @@ def _class_for(words: Int) -> Int:
     return k
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate(view: ClusterView, k: Int) -> Int:
     """The unit at which a block of class `k` begins; -1 if there is no room."""
     unit = view.free_blocks[k]
@@ -155,14 +156,14 @@ def _allocate(view: ClusterView, k: Int) -> Int:
     return unit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _free(view: ClusterView, unit: Int, k: Int) -> None:
     view.words[unit * UNIT] = np.uint32(view.free_blocks[k] + 1)
     view.free_blocks[k] = unit
     view.state[_FREE_UNITS] += _CLASS_UNITS[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _new_access(view: ClusterView, predicates: PredicateView, table: Int, numbers: I32, width: Int) -> Int:
     state = view.state
     if state[_ACCESS_FREE] > 0:
@@ -198,7 +199,7 @@ def _new_access(view: ClusterView, predicates: PredicateView, table: Int, number
     return access
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _drop_access(view: ClusterView, predicates: PredicateView, access: Int) -> None:
     row = view.access[access]
     table = np.int64(row[TABLE])
@@ -222,7 +223,7 @@ def _drop_access(view: ClusterView, predicates: PredicateView, access: Int) -> N
     view.state[_ACCESS_FREE] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(
     view: ClusterView, predicates: PredicateView, slot: Int, table: Int, numbers: I32, count: Int, key: I32, width: Int
 ) -> Int:
@@ -298,7 +299,7 @@ def put(
     return access
 
 
-@njit(cache=True, nogil=True)
+@inner
 def predicates_at(view: ClusterView, cluster: Int, place: Int, out: I32) -> tuple[Int, Int]:
     """All predicates of the slot at a place: those of its access predicate, then the others. Returns how many, and how many of the
     former. Equalities come first, since access predicates are made of them and columns hold them first."""
@@ -316,7 +317,7 @@ def predicates_at(view: ClusterView, cluster: Int, place: Int, out: I32) -> tupl
     return width + size, width
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_out(view: ClusterView, predicates: PredicateView, cluster: Int, place: Int) -> None:
     """Closes the gap with the last slot; forgets a cluster and an access predicate with nothing left."""
     access = np.int64(view.clusters[cluster, OWNER])
@@ -353,7 +354,7 @@ def take_out(view: ClusterView, predicates: PredicateView, cluster: Int, place: 
 _NEAR: Final = 0.95
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose(
     view: ClusterView,
     predicates: PredicateView,
@@ -402,7 +403,7 @@ def choose(
     return table, width, best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def access_selectivity(view: ClusterView, predicates: PredicateView, access: Int) -> Real:
     """Of independent equalities."""
     chance = 1.0
@@ -414,7 +415,7 @@ def access_selectivity(view: ClusterView, predicates: PredicateView, access: Int
     return chance
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_equalities(predicates: PredicateView, numbers: I32, count: Int) -> Int:
     n = 0
     while n < count and predicates.operator[numbers[n]] == IS:
@@ -422,7 +423,7 @@ def count_equalities(predicates: PredicateView, numbers: I32, count: Int) -> Int
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replace_all(
     view: ClusterView,
     predicates: PredicateView,
@@ -450,7 +451,7 @@ def replace_all(
     return len(slots)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def same_access(view: ClusterView, access: Int, table: Int, key: I32, width: Int) -> Truth:
     same = view.access[access, TABLE] == table
     for k in range(width):
@@ -458,7 +459,7 @@ def same_access(view: ClusterView, access: Int, table: Int, key: I32, width: Int
     return same
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(view: ClusterView) -> Int:
     mask = len(view.cells) - 1
     used = 0

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from matching.algorithms import create
 from matching.algorithms.base import Algorithm
-from matching.algorithms.cluster_matching import AHEAD, PLAIN
 from matching.algorithms.cost_model import Costs, calibrate
 from matching.columns import batch_of_table
 from matching.predicate_table import read_predicates
@@ -44,9 +43,5 @@ def compile_clustering() -> None:
             batch_of_table(publications, registry.numbers, registry.known.strings, registry.known.topics)
         )
         algorithm.remove(slots)
-    # the match has them inlined; alone they are used to calibrate
-    words, bits, out = np.zeros(64, np.uint32), np.zeros(1, np.uint8), np.zeros(1, np.int32)
-    for check in PLAIN + AHEAD:
-        check(words, 0, 1, 1, 1, bits, 0, out, out, 0)
     calibrate(entries=1_000)
     calibrate.cache_clear()

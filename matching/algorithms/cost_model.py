@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.cluster_matching import AHEAD
 from matching.algorithms.clusters import (
@@ -37,6 +36,7 @@ from matching.algorithms.clusters import (
 from matching.algorithms.predicate_index import PredicateIndex
 from matching.algorithms.scalars import Int
 from matching.algorithms.schema_gains import Gains
+from matching.kernel import kernel
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -82,7 +82,7 @@ def space(gains: Gains, scale: float, values: I64) -> F64:
     return bytes_added
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_up(view: ClusterView, table: Int, keys: I32, width: Int) -> Int:
     total = 0
     key = np.empty(MAX_SCHEMA, np.int32)
@@ -95,7 +95,7 @@ def _look_up(view: ClusterView, table: Int, keys: I32, width: Int) -> Int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _retrieve(view: ClusterView, equal_of: I32, times: Int) -> Int:
     total = 0
     for i in range(times):
@@ -112,7 +112,7 @@ def _retrieve(view: ClusterView, equal_of: I32, times: Int) -> Int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(view: ClusterView, predicates: Any, table: Int, keys: I32, width: Int, first: Int) -> Int:
     for i in range(first, len(keys)):
         if put(view, predicates, i, table, keys[i], width + 1, keys[i], width) < 0:

@@ -6,7 +6,6 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.base import Algorithm
 from matching.algorithms.ordered_index import OrderedView
@@ -21,6 +20,7 @@ from matching.algorithms.predicate_index import (
 )
 from matching.algorithms.scalars import Int, Truth
 from matching.columns import Batch
+from matching.kernel import inner, kernel
 from matching.records import constraints
 from matching.registry import Registry
 from matching.verification import Known
@@ -55,7 +55,7 @@ class AssociationView(NamedTuple):
     state: I64
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _power(size: Int) -> Int:
     power = 1
     while (1 << power) < size:
@@ -63,7 +63,7 @@ def _power(size: Int) -> Int:
     return power
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate(view: AssociationView, power: Int) -> Int:
     """Room was made before."""
     at = view.free[power]
@@ -75,7 +75,7 @@ def _allocate(view: AssociationView, power: Int) -> Int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _give_back(view: AssociationView, at: Int, power: Int) -> None:
     following = view.free[power]
     view.words[at] = np.int32(following & 0xFFFFFFFF)
@@ -83,7 +83,7 @@ def _give_back(view: AssociationView, at: Int, power: Int) -> None:
     view.free[power] = at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _append(view: AssociationView, number: Int, slot: Int) -> Int:
     """Returns the place in the predicate's list."""
     length = np.int64(view.length[number])
@@ -101,7 +101,7 @@ def _append(view: AssociationView, number: Int, slot: Int) -> Int:
     return length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _withdraw(view: AssociationView, number: Int, place: Int) -> None:
     """Closes the gap with the last slot, which learns its new place."""
     at = view.list_at[number]
@@ -120,7 +120,7 @@ def _withdraw(view: AssociationView, number: Int, place: Int) -> None:
         view.capacity[number] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _associate(view: AssociationView, slot: Int, numbers: I32, count: Int) -> Truth:
     """False when there is no room: then nothing has changed."""
     need = 2 * max(count, 1)
@@ -145,7 +145,7 @@ def _associate(view: AssociationView, slot: Int, numbers: I32, count: Int) -> Tr
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert(
     known: Known,
     predicates: PredicateView,
@@ -175,7 +175,7 @@ def insert(
     return len(slots)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove(predicates: PredicateView, order: OrderedView, view: AssociationView, slots: I32) -> None:
     for i in range(len(slots)):
         slot = np.int64(slots[i])
@@ -195,7 +195,7 @@ def remove(predicates: PredicateView, order: OrderedView, view: AssociationView,
         _give_back(view, own, _power(2 * count))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_up(
     predicates: PredicateView,
     order: OrderedView,

@@ -1,16 +1,19 @@
-"""The packed linear scan: every record against every publication, one after the other in memory. The yardstick of the others."""
+"""The packed linear scan: every record against every publication, one after the other in memory. The yardstick of the others.
+
+A few records at a time meet all publications of a batch, so that each is fetched once; a record is left at the first predicate that fails.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.base import Algorithm
 from matching.checking import batch_at, known_at
 from matching.columns import Batch
+from matching.kernel import kernel
 from matching.records import INTERSECT, SYMMETRIC
 from matching.reference import pin
 from matching.registry import Registry
@@ -21,28 +24,44 @@ U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+_TILE: Final = 64  # records that are held against all publications while they are in the first cache
+_ENTRIES: Final = 1 << 16  # of attributes by publication: what the second cache holds beside the records
+
+
+@kernel
 def scan(
-    known_address: Int, members: I32, batch_address: Int, where: I32, rows: I32, slots: I32, first: Int
+    known_address: Int,
+    members: I32,
+    batch_address: Int,
+    begin: Int,
+    end: Int,
+    attributes: Int,
+    first: Int,
+    rows: I32,
+    slots: I32,
 ) -> tuple[Int, Int]:
-    """Goes on at row `first`; returns the next row and the number of pairs. Stops early when a row might not fit any more."""
+    """The rows from `begin` to `end`, from the member `first` on. Returns the next member and the number of pairs; stops early when
+    pairs might not fit any more."""
     known = known_at(known_address)
     batch = batch_at(batch_address)
+    where = np.full((end - begin, attributes), -1, np.int32)
+    for row in range(begin, end):
+        for e in range(batch.start[row], batch.start[row + 1]):
+            where[row - begin, batch.attribute[e]] = e
     n = 0
-    for row in range(first, len(batch.carried)):
-        if n + len(members) > len(rows):
-            return row, n
-        for e in range(batch.start[row], batch.start[row + 1]):
-            where[batch.attribute[e]] = e
-        for i in range(len(members)):
-            slot = np.int64(members[i])
-            if record_holds(known, batch, row, slot, where) != NO:
-                rows[n] = row
-                slots[n] = slot
-                n += 1
-        for e in range(batch.start[row], batch.start[row + 1]):
-            where[batch.attribute[e]] = -1
-    return len(batch.carried), n
+    for tile in range(first, len(members), _TILE):
+        if n + _TILE * (end - begin) > len(rows):
+            return tile, n
+        tile_end = min(tile + _TILE, len(members))
+        for row in range(begin, end):
+            entries = where[row - begin]
+            for i in range(tile, tile_end):
+                slot = np.int64(members[i])
+                if record_holds(known, batch, row, slot, entries) != NO:
+                    rows[n] = row
+                    slots[n] = slot
+                    n += 1
+    return len(members), n
 
 
 class Linear(Algorithm):
@@ -83,15 +102,16 @@ def scan_all(registry: Registry, batch: Batch, relaxed: bool) -> tuple[I32, I32]
 
 
 def scan_members(registry: Registry, members: I32, batch: Batch) -> tuple[I32, I32]:
-    where = np.full(len(registry.names) + 1, -1, np.int32)
-    room = max(4 * len(members), 1024)
+    attributes = len(registry.names) + 1
+    step = max(1, _ENTRIES // attributes)
+    room = 4 * _TILE * min(step, batch.rows)
     rows, slots = np.empty(room, np.int32), np.empty(room, np.int32)
-    found: list[tuple[I32, I32]] = []
+    found: list[tuple[I32, I32]] = [(np.empty(0, np.int32), np.empty(0, np.int32))]
     pinned = pin(batch)
-    row = 0
-    while row < batch.rows:
-        row, n = scan(registry.known_at, members, pinned.address, where, rows, slots, row)
-        found.append((rows[:n].copy(), slots[:n].copy()))
-    if not found:
-        return np.empty(0, np.int32), np.empty(0, np.int32)
+    for begin in range(0, batch.rows, step):
+        end = min(begin + step, batch.rows)
+        member = 0
+        while member < len(members):
+            member, n = scan(registry.known_at, members, pinned.address, begin, end, attributes, member, rows, slots)
+            found.append((rows[:n].copy(), slots[:n].copy()))
     return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.clusters import (
     BASE,
@@ -42,6 +41,7 @@ from matching.algorithms.clusters import (
 )
 from matching.algorithms.predicate_index import PredicateView
 from matching.algorithms.scalars import Int, Real, Truth
+from matching.kernel import inner, kernel
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -99,7 +99,7 @@ def unrepaired(work: Work) -> int:
     return int(work.state[_UNREPAIRED_COUNT])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _push(view: ClusterView, work: Work, access: Int) -> None:
     """When the ring is full, the access predicate is met again by the next sweep."""
     if view.access[access, FLAGS] & _QUEUED or work.state[_LENGTH] == len(work.ring):
@@ -109,7 +109,7 @@ def _push(view: ClusterView, work: Work, access: Int) -> None:
     work.state[_LENGTH] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _notice(view: ClusterView, predicates: PredicateView, work: Work, access: Int, limit: Real) -> None:
     """Queues an access predicate with an excessive margin, unless it was looked at and nothing has changed since."""
     table = view.access[access, TABLE]
@@ -126,14 +126,14 @@ def _notice(view: ClusterView, predicates: PredicateView, work: Work, access: In
         _push(view, work, access)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def notice(view: ClusterView, predicates: PredicateView, work: Work, slots: I32, limit: Real) -> None:
     """After slots have come."""
     for i in range(len(slots)):
         _notice(view, predicates, work, np.int64(view.clusters[view.slot_cluster[slots[i]], OWNER]), limit)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(view: ClusterView, predicates: PredicateView, work: Work, ever: Int, steps: Int, limit: Real) -> None:
     """A few access predicates more, round and round: selectivities change without a slot coming or going."""
     for _ in range(min(steps, ever)):
@@ -144,7 +144,7 @@ def sweep(view: ClusterView, predicates: PredicateView, work: Work, ever: Int, s
         _notice(view, predicates, work, access, limit)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def queue_table(view: ClusterView, work: Work, table: Int) -> None:
     access = np.int64(view.tables[table, FIRST])
     while access >= 0:
@@ -152,7 +152,7 @@ def queue_table(view: ClusterView, work: Work, table: Int) -> None:
         access = np.int64(view.access[access, NEXT])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def redistribute(
     view: ClusterView,
     predicates: PredicateView,
@@ -223,7 +223,7 @@ def redistribute(
     return False, budget
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def still_unrepaired(view: ClusterView, predicates: PredicateView, work: Work, limit: Real) -> tuple[Int, Real]:
     """Drops those whose margin is excessive no more. Returns the slots and the margin of the rest."""
     kept = 0
@@ -247,7 +247,7 @@ def still_unrepaired(view: ClusterView, predicates: PredicateView, work: Work, l
     return slots, total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_unrepaired(view: ClusterView, work: Work, step: Int, out: I32) -> Int:
     """Every `step`-th slot behind them."""
     n = 0
@@ -268,7 +268,7 @@ def sample_unrepaired(view: ClusterView, work: Work, step: Int, out: I32) -> Int
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def queue_unrepaired(view: ClusterView, work: Work) -> None:
     """To be offered to a table that has come."""
     for i in range(work.state[_UNREPAIRED_COUNT]):

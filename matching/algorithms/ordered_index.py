@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.scalars import Int, Truth
+from matching.kernel import inner, kernel
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class OrderedView(NamedTuple):
     state: I64
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _last_place(view: OrderedView, owner: Int, key: Int) -> Int:
     """The last place in the directory whose owner and first key are not beyond these; -1 if all are."""
     low = np.int64(0)
@@ -55,13 +55,13 @@ def _last_place(view: OrderedView, owner: Int, key: Int) -> Int:
     return low - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ordered_room(view: OrderedView, more: Int) -> Truth:
     """Is there room for so many predicates, each in a leaf of its own at worst?"""
     return view.state[_EVER] - view.state[_FREE] + more <= len(view.filled)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _new_leaf(view: OrderedView, owner: Int, place: Int) -> Int:
     state = view.state
     if state[_FREE] > 0:
@@ -79,7 +79,7 @@ def _new_leaf(view: OrderedView, owner: Int, place: Int) -> Int:
     return leaf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ordered_insert(view: OrderedView, owner: Int, key: Int, number: Int) -> None:
     place = _last_place(view, owner, key)
     if place < 0 or view.owner[view.directory[place]] != owner:
@@ -107,7 +107,7 @@ def ordered_insert(view: OrderedView, owner: Int, key: Int, number: Int) -> None
     view.filled[leaf] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ordered_remove(view: OrderedView, owner: Int, key: Int) -> None:
     """The key is there, once."""
     place = _last_place(view, owner, key)
@@ -128,7 +128,7 @@ def ordered_remove(view: OrderedView, owner: Int, key: Int) -> None:
         state[_FREE] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def up_to(view: OrderedView, owner: Int, key: Int, out: I32, n: Int) -> Int:
     """Appends the predicates of an owner with keys up to this one; returns the new length."""
     place = _last_place(view, owner - 1, ~np.uint64(0)) + 1
@@ -145,7 +145,7 @@ def up_to(view: OrderedView, owner: Int, key: Int, out: I32, n: Int) -> Int:
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def from_on(view: OrderedView, owner: Int, key: Int, out: I32, n: Int) -> Int:
     """Appends the predicates of an owner with keys from this one on; returns the new length."""
     place = _last_place(view, owner, ~np.uint64(0))

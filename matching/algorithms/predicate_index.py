@@ -25,6 +25,7 @@ from matching.algorithms.ordered_index import (
 )
 from matching.algorithms.scalars import Int, Real, Truth
 from matching.columns import Batch
+from matching.kernel import inner, kernel
 from matching.keys import equality_hash, first_key, last_key, mix
 from matching.records import BOUNDED, EQUAL, OPEN
 
@@ -80,7 +81,7 @@ def _cell(attribute: Int, operator: Int, key: Int, mask: Int) -> Int:
     return np.int64(mix(key + salt) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_predicate(view: PredicateView, attribute: Int, operator: Int, key: Int) -> Int:
     mask = len(view.table) - 1
     at = _cell(attribute, operator, key, mask)
@@ -95,7 +96,7 @@ def find_predicate(view: PredicateView, attribute: Int, operator: Int, key: Int)
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@inner
 def predicate_room(view: PredicateView, order: OrderedView, more: Int) -> Truth:
     state = view.state
     return (
@@ -105,7 +106,7 @@ def predicate_room(view: PredicateView, order: OrderedView, more: Int) -> Truth:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hold(view: PredicateView, order: OrderedView, attribute: Int, operator: Int, key: Int) -> Int:
     """The number of a predicate, held once more. Room was made before."""
     number = find_predicate(view, attribute, operator, key)
@@ -146,7 +147,7 @@ def hold(view: PredicateView, order: OrderedView, attribute: Int, operator: Int,
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def release(view: PredicateView, order: OrderedView, number: Int) -> None:
     view.holders[number] -= 1
     if view.holders[number] > 0:
@@ -173,7 +174,7 @@ def release(view: PredicateView, order: OrderedView, number: Int) -> None:
     view.state[_FREE] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hold_all(
     view: PredicateView,
     order: OrderedView,
@@ -210,7 +211,7 @@ def hold_all(
     return n, equalities
 
 
-@njit(cache=True, nogil=True)
+@inner
 def satisfied(
     view: PredicateView, order: OrderedView, batch: Batch, row: Int, equal: I32, others: I32
 ) -> tuple[Int, Int]:
@@ -237,7 +238,7 @@ def satisfied(
     return equals, n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def observe(view: PredicateView, batch: Batch, row: Int, equal: I32, equals: Int) -> None:
     """Takes a publication into the statistics. Readers may do so at a time: an update that is lost does no harm."""
     for i in range(equals):
@@ -249,7 +250,7 @@ def observe(view: PredicateView, batch: Batch, row: Int, equal: I32, equals: Int
     view.state[EVENTS] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def selectivity(view: PredicateView, number: Int) -> Real:
     """The probability that a publication satisfies an equality: at first one of the attribute's distinct values, then what was seen."""
     attribute = view.attribute[number]
@@ -260,7 +261,7 @@ def selectivity(view: PredicateView, number: Int) -> Real:
     return (view.hits[number] + PRIOR * guess) / (seen + PRIOR)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _halve(view: PredicateView) -> None:
     view.state[EVENTS] >>= 1
     for i in range(view.state[_EVER]):
@@ -270,7 +271,7 @@ def _halve(view: PredicateView) -> None:
         view.by_attribute[i, SEEN] >>= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rebuild(view: PredicateView) -> Int:
     mask = len(view.table) - 1
     used = 0

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.base import Algorithm
 from matching.algorithms.cluster_matching import match_ahead, match_plain
@@ -27,6 +26,7 @@ from matching.algorithms.ordered_index import OrderedView
 from matching.algorithms.predicate_index import PredicateIndex, PredicateView, hold_all, predicate_room, release
 from matching.algorithms.scalars import Int, Truth
 from matching.columns import Batch
+from matching.kernel import kernel
 from matching.machine import prefetch
 from matching.records import constraints
 from matching.registry import Registry
@@ -35,7 +35,7 @@ from matching.verification import Known
 I32 = npt.NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert(
     known: Known,
     predicates: PredicateView,
@@ -69,7 +69,7 @@ def insert(
     return len(slots)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove(predicates: PredicateView, order: OrderedView, view: ClusterView, slots: I32, longest: Int) -> None:
     numbers = np.empty(2 * longest, np.int32)
     for i in range(len(slots)):
@@ -91,6 +91,7 @@ class Clustered(Algorithm):
 
     informed: ClassVar[bool] = False
     matcher: ClassVar[Any]
+    counted: ClassVar[bool] = False
 
     def __init__(self, registry: Registry) -> None:
         super().__init__(registry)
@@ -135,7 +136,18 @@ class Clustered(Algorithm):
         row = 0
         while True:
             row, n = type(self).matcher(
-                predicates.view, predicates.order, view, batch, bits, others, lists, equal_of, rows, slots, row
+                predicates.view,
+                predicates.order,
+                view,
+                batch,
+                bits,
+                others,
+                lists,
+                equal_of,
+                rows,
+                slots,
+                row,
+                self.counted,
             )
             if row == batch.rows and not found:
                 return rows[:n], slots[:n]

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.algorithms.clusters import (
     MAX_SCHEMA,
@@ -22,6 +21,7 @@ from matching.algorithms.clusters import (
 )
 from matching.algorithms.predicate_index import PredicateView, selectivity
 from matching.algorithms.scalars import Int, Truth
+from matching.kernel import kernel
 from matching.keys import mix
 
 I32 = npt.NDArray[np.int32]
@@ -54,7 +54,7 @@ class Gains(NamedTuple):
     narrower: I64  # attributes of the tables that they would leave
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read(view: ClusterView, predicates: PredicateView, slots: I32, singly: Truth, numbers: I32, sample: Sample) -> Int:
     n = 0
     for i in range(len(slots)):
@@ -90,7 +90,7 @@ def _read(view: ClusterView, predicates: PredicateView, slots: I32, singly: Trut
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh(sample: Sample, cells: I32, gains: Gains) -> Int:
     mask = len(cells) - 1
     most = len(gains.saved)
@@ -146,7 +146,7 @@ def _weigh(sample: Sample, cells: I32, gains: Gains) -> Int:
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def improve(sample: Sample, schema: I32, width: Int) -> None:
     """The sample as it would be with one more table."""
     for i in range(len(sample.current)):

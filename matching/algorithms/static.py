@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from matching.algorithms.cluster_matching import match_counted
+from matching.algorithms.cluster_matching import match_ahead
 from matching.algorithms.clusters import CLOSING, FIRST_TABLE, MEMBERS, NO_TABLE, STATUS, TABLES, replace_all
 from matching.algorithms.cost_model import Costs, calibrate, space
 from matching.algorithms.predicate_index import EQUALITIES
@@ -36,7 +36,8 @@ class Informed(Clustered):
     """Clusters behind the most selective access predicate of all tables, by statistics that were given or are gathered by matches."""
 
     informed: ClassVar[bool] = True
-    matcher: ClassVar[Any] = match_counted
+    matcher: ClassVar[Any] = match_ahead
+    counted: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.attributes import INTEGER
 from matching.blocks.lanes import CELLS, TABLE
@@ -30,6 +29,7 @@ from matching.blocks.view import (
     Blocks,
 )
 from matching.columns import Batch
+from matching.kernel import inner
 from matching.keys import NUMBER_KEY, mix, number_key
 from matching.machine import float_of_bits
 from matching.records import BOUNDED, EQUAL, LARGEST, constraints
@@ -71,18 +71,19 @@ class Scratch(NamedTuple):
     table: U8
 
 
-def scratch(longest: int) -> Scratch:
+def scratch(longest: int, members: int = 1100) -> Scratch:
+    """`longest`: constraints of a slot. `members`: two chunks' of 32 by 32, or a whole group's when it is laid out at once."""
     room = longest + 1
     return Scratch(
         np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64),
         np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.int32),
-        np.empty(1100, np.int32),
-        np.empty(1100 * 9, np.uint8), np.empty(1100 * 4, np.uint8), np.empty(1100, np.int32), np.empty(1100, np.int32),
-        np.empty(1 << 13, np.int32), np.empty(256, np.int32), np.empty(TABLE, np.uint8),
+        np.empty(members, np.int32), np.empty(members * 9, np.uint8), np.empty(members * 4, np.uint8),
+        np.empty(members, np.int32), np.empty(members, np.int32), np.empty(1 << 13, np.int32), np.empty(256, np.int32),
+        np.empty(TABLE, np.uint8),
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def random(blocks: Blocks) -> Int:
     x = np.uint64(blocks.state[RANDOM])
     x ^= x << np.uint64(13)
@@ -92,7 +93,7 @@ def random(blocks: Blocks) -> Int:
     return x
 
 
-@njit(cache=True, nogil=True)
+@inner
 def code_in_row(splits: U64, row: Int, key: Int) -> Int:
     """1 + how many splits are at or below the key."""
     base = row * SPLITS
@@ -106,19 +107,19 @@ def code_in_row(splits: U64, row: Int, key: Int) -> Int:
     return min(p, CODES - 1) + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def binding_of(blocks: Blocks, attribute: Int, epoch: Int) -> Int:
     """Position in `cell` and `split_row` of the binding that nodes of an epoch use."""
     return 2 * attribute + (0 if epoch >= blocks.bound_at[attribute] else 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pair_cell(kind: Int, a: Int, b: Int) -> Int:
     key = (np.uint64(kind) << np.uint64(40)) | (np.uint64(a) << np.uint64(20)) | np.uint64(b)
     return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sampled(blocks: Blocks, attribute: Int, key: Int) -> None:
     count = np.int64(blocks.constrained[attribute])
     blocks.constrained[attribute] += np.uint32(1)
@@ -131,7 +132,7 @@ def _sampled(blocks: Blocks, attribute: Int, key: Int) -> None:
     blocks.reservoir[attribute * RESERVOIR + at] = key
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scratch) -> None:
     """Learns from every `stride`-th slot which values and which pairs of attributes subscriptions ask for."""
     for i in range(0, len(slots), stride):
@@ -150,7 +151,7 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scrat
                     blocks.pair_seen[pair_cell(1, s.attribute[k], s.attribute[m])] += np.uint32(stride)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
     """Which pairs of attributes shall lead to ranges: a greedy cover of a sample. The pair that most slots have comes first, then the
     one that most of the others have, and so on; so slots gather under few pairs, and their leaves are small."""
@@ -195,7 +196,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
                     break
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
     """Splits from the reservoir; returns how many different values subscriptions seem to ask for."""
     count = min(np.int64(blocks.constrained[attribute]), RESERVOIR)
@@ -227,7 +228,7 @@ def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
     return np.float64(distinct)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least_integer(key: Int) -> Int:
     """The least integer whose order key is at or above that of a number; LARGEST if the key is no number's or too large to tell."""
     if key >> np.uint64(61) != np.uint64(NUMBER_KEY):
@@ -249,7 +250,7 @@ def _least_integer(key: Int) -> Int:
     return least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _make_shortcut(blocks: Blocks, row: Int) -> None:
     """Integers find their code by their leading bits and a step or two, instead of a search. Of a row that is not of numbers alone the
     shortcut is none."""
@@ -279,7 +280,7 @@ def _make_shortcut(blocks: Blocks, row: Int) -> None:
     blocks.shortcut_range[2 * row + 1] = shift
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _code_of_integer(blocks: Blocks, row: Int, value: Int) -> Int:
     """The same as `code_in_row` of its key, by the shortcut; not for LARGEST, which ends the thresholds."""
     base = row * SPLITS
@@ -295,7 +296,7 @@ def _code_of_integer(blocks: Blocks, row: Int, value: Int) -> Int:
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _crowding(splits: U64, row: Int, keys: U64) -> Float:
     """How likely two keys share a code."""
     counts = np.zeros(256, np.int64)
@@ -307,7 +308,7 @@ def _crowding(splits: U64, row: Int, keys: U64) -> Float:
     return total / (len(keys) * len(keys))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bind(blocks: Blocks, attribute: Int) -> None:
     """Gives an attribute a binding, the first or a second. There is room for a row of splits."""
     use = np.zeros(CELLS, np.int64)
@@ -340,14 +341,14 @@ def bind(blocks: Blocks, attribute: Int) -> None:
     blocks.cell[2 * attribute] = best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unbind_old(blocks: Blocks) -> None:
     """Ends all second bindings: no node uses them any more."""
     for a in range(len(blocks.bound_at)):
         blocks.split_row[2 * a + 1] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unbound(blocks: Blocks, attributes: Int) -> I32:
     """Attributes that have been sampled and have no codes."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
@@ -359,7 +360,7 @@ def unbound(blocks: Blocks, attributes: Int) -> I32:
     return out[:n]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def drifted(blocks: Blocks, attributes: Int) -> I32:
     """Attributes whose bounds crowd in their codes twice as much as they would in fresh ones."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
@@ -378,7 +379,7 @@ def drifted(blocks: Blocks, attributes: Int) -> I32:
     return out[:n]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_code(low: U8, high: U8, at: Int, cell: Int, low_code: Int, high_code: Int) -> Bool:
     """Into both copies; returns whether the cell was taken already."""
     place = at + cell + (16 if cell >= 16 else 0)
@@ -393,7 +394,7 @@ def _put_code(low: U8, high: U8, at: Int, cell: Int, low_code: Int, high_code: I
     return shared
 
 
-@njit(cache=True, nogil=True)
+@inner
 def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
     """The publications' tables. Returns whether points will not do: a cell is shared, or a row is vague."""
     rows = len(batch.carried)
@@ -425,7 +426,7 @@ def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
     return interval
 
 
-@njit(cache=True, nogil=True)
+@inner
 def relax(low: U8, high: U8) -> None:
     """What is absent may be anything."""
     for i in range(len(high)):
@@ -434,7 +435,7 @@ def relax(low: U8, high: U8) -> None:
             high[i] = CODES
 
 
-@njit(cache=True, nogil=True)
+@inner
 def note_publications(blocks: Blocks, batch: Batch, stride: Int) -> None:
     """Learns how often attributes are carried. Older publications count less."""
     if blocks.state[EVENTS] > 1 << 16:

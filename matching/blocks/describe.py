@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
 from matching.blocks.view import CODES, EPOCH, EQUAL_ONE, EQUAL_TWO, EVENTS, NAMES, SAMPLED, Blocks
+from matching.kernel import inner
 from matching.records import EQUAL, OPEN, PRESENT, constraints
 from matching.scalars import Float, Int
 from matching.verification import Known
@@ -18,7 +18,7 @@ from matching.verification import Known
 U8 = npt.NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def carried_share(blocks: Blocks, attribute: Int) -> Float:
     """The share of publications that carry an attribute. Until some have been seen: all, where attributes are few; where they are many,
     as many as subscriptions ask for it, and 32 of them on the whole."""
@@ -28,7 +28,7 @@ def carried_share(blocks: Blocks, attribute: Int) -> Float:
     return (np.float64(blocks.seen[attribute]) + 8.0 * prior) / (np.float64(blocks.state[EVENTS]) + 8.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
     """Fills the constraints of a slot and, as `fraction`, the share of publications that are thought to satisfy each."""
     n = constraints(known.records, known.strings, slot, s.attribute, s.kind, s.low, s.high, s.value)
@@ -59,7 +59,7 @@ def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, epoch: Int, out: U8, at: Int) -> None:
     """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first."""
     for k in range(3):

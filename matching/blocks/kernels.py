@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.blocks import codes, place, pools, visit
 from matching.blocks.describe import describe
@@ -15,6 +14,7 @@ from matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
 from matching.blocks.view import Blocks
 from matching.checking import checked
 from matching.columns import Batch
+from matching.kernel import inner, kernel
 from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
@@ -22,52 +22,62 @@ U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_slots(blocks: Int, known: Int, slots: I32, stride: Int, scratch: Int) -> None:
     codes.sample_slots(blocks_at(blocks), known_at(known), slots, stride, scratch_at(scratch))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def plan_pairs(blocks: Int, known: Int, slots: I32, scratch: Int) -> None:
     codes.plan_pairs(blocks_at(blocks), known_at(known), slots, scratch_at(scratch))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bind(blocks: Int, attribute: Int) -> None:
     codes.bind(blocks_at(blocks), attribute)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unbind_old(blocks: Int) -> None:
     codes.unbind_old(blocks_at(blocks))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unbound(blocks: Int, attributes: Int) -> I32:
     return codes.unbound(blocks_at(blocks), attributes)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drifted(blocks: Int, attributes: Int) -> I32:
     return codes.drifted(blocks_at(blocks), attributes)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert(blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int) -> Int:
     return place.insert(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch))
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def assign(blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int, groups: I32) -> Int:
+    return place.assign(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch), groups)
+
+
+@kernel
+def build(blocks: Int, known: Int, slots: I32, groups: I32, begin: Int, scratch: Int) -> Int:
+    return place.build(blocks_at(blocks), known_at(known), slots, groups, begin, scratch_at(scratch))
+
+
+@kernel
 def remove(blocks: Int, known: Int, slots: I32) -> None:
     place.remove(blocks_at(blocks), known_at(known), slots)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(blocks: Int, known: Int, budget: Int, hashing: Bool, scratch: Int) -> Bool:
     return place.sweep(blocks_at(blocks), known_at(known), budget, hashing, scratch_at(scratch))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) -> tuple[Int, Int, Int, Float]:
     """The access predicate that a slot would get: kind of table, its attributes, nanoseconds a publication."""
     s = scratch_at(scratch)
@@ -78,18 +88,18 @@ def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) ->
     return kind, a, b, cost
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def has_room(blocks: Int) -> Bool:
     return place.has_room(blocks_at(blocks))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_cells(blocks: Int) -> None:
     pools.rebuild_group_cells(blocks_at(blocks))
     pools.rebuild_table_cells(blocks_at(blocks))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find(
     blocks: Blocks, known: Known, batch: Batch, relaxed: Bool, noted: Int, attributes: Int
 ) -> tuple[I32, I32, Int]:
@@ -103,17 +113,15 @@ def find(
         interval = True
     if noted:
         codes.note_publications(blocks, batch, noted)
-    if interval:
-        return visit.candidates(blocks, known.topics, batch, low, high, relaxed, attributes)
-    return visit.candidates(blocks, known.topics, batch, None, high, relaxed, attributes)
+    return visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def candidates(blocks: Int, known: Int, batch: Int, relaxed: Bool, noted: Int, attributes: Int) -> tuple[I32, I32, Int]:
     return find(blocks_at(blocks), known_at(known), batch_at(batch), relaxed, noted, attributes)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def matches(blocks: Int, known: Int, batch: Int, noted: Int, attributes: Int) -> tuple[I32, I32, U8]:
     """Rows, slots and answers, verified: all in one, since a call from Python costs as much as a small batch."""
     rows, slots, n = find(blocks_at(blocks), known_at(known), batch_at(batch), False, noted, attributes)

@@ -20,9 +20,11 @@ import llvmlite.binding
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import config
 from numba.extending import intrinsic
+
+from matching.kernel import kernel
 
 U8 = npt.NDArray[np.uint8]
 
@@ -92,7 +94,7 @@ def _vector_test(triples: int, interval: bool) -> Any:
 def _plain_test(triples: int, interval: bool) -> Any:
     """The same without vector instructions."""
 
-    @njit(cache=True, nogil=True)
+    @kernel
     def test(lanes: U8, offset: int, low: U8, high: U8, row: int) -> Any:
         passed = np.uint32(0)
         for lane in range(32):

@@ -9,9 +9,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, pair_cell
+from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row, pair_cell
 from matching.blocks.describe import describe, make_lanes
 from matching.blocks.lanes import box_test
 from matching.blocks.pools import (
@@ -34,6 +33,7 @@ from matching.blocks.tiling import (
     dimension,
     draw_first_lane,
     hull_codes,
+    lay_group,
     put_box,
     split_leaf,
     tile,
@@ -65,7 +65,8 @@ from matching.blocks.view import (
     TOPIC,
     Blocks,
 )
-from matching.machine import trailing_zeros
+from matching.kernel import inner
+from matching.machine import prefetch, trailing_zeros
 from matching.records import EQUAL, HAS_TOPIC, OPEN
 from matching.scalars import Bool, Float, Int
 from matching.verification import Known
@@ -79,7 +80,7 @@ _ROOT: Final = 50.0
 _LANE: Final = 0.4
 
 
-@njit(cache=True, nogil=True)
+@inner
 def has_room(blocks: Blocks) -> Bool:
     """For one more slot, whatever it sets off: a chunk that splits takes two nodes, two roots and 64 leaves before it gives any back."""
     state = blocks.state
@@ -93,13 +94,23 @@ def has_room(blocks: Blocks) -> Bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
+def has_room_for(blocks: Blocks, members: Int) -> Bool:
+    """For a new group of so many."""
+    state = blocks.state
+    chunks = (members + MOST - 1) // MOST
+    return state[LEAVES] + 32 * chunks + 80 < len(blocks.leaf_count) and state[NODES] + chunks + chunks // 32 + 8 < len(
+        blocks.children
+    )
+
+
+@inner
 def _extent(members: Float) -> Float:
     """How wide a leaf is in each of two dimensions, as a share of the whole."""
     return np.sqrt(32.0 / (members + 32.0))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _rough(fraction: Float) -> Float:
     """In steps of four: a slot shall not leave a large group, whose leaves are small, for a range that is a little narrower."""
     step = 0.64  # so that a tenth, a hundredth and the like lie well inside a step
@@ -108,7 +119,7 @@ def _rough(fraction: Float) -> Float:
     return step
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
     """Nanoseconds that a slot adds to each publication if it is put under an access predicate on constraints `k` and `m`. A table's
     own cost is shared by its members and, in part, by those that could still come."""
@@ -137,7 +148,7 @@ def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
     return _LANE * reach + _ROOT * both / (members + 1.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s: Scratch) -> tuple[Int, Int, Int, Float]:
     """The cheapest access predicate of a slot: kind of table, which constraints (-1: none), and expected nanoseconds a publication."""
     kind = ALWAYS
@@ -194,14 +205,14 @@ def choose(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s: Sc
     return kind, first, second, best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _topic_cost(blocks: Blocks, known: Known, node: Int) -> Float:
     """Publications are taken to be spread over topics as subscriptions are."""
     share = np.float64(known.topics.below[node]) / max(np.float64(known.topics.below[0]), 1.0)
     return _LANE * share + _PROBE / (np.float64(blocks.state[LIVE]) + 1.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cost_now(blocks: Blocks, known: Known, slot: Int, table: Int, n: Int, s: Scratch) -> Float:
     """The same for the access predicate that the slot is under."""
     kind = np.int64(blocks.table_kind[table])
@@ -219,7 +230,7 @@ def _cost_now(blocks: Blocks, known: Known, slot: Int, table: Int, n: Int, s: Sc
     return _cost(blocks, kind, k, m, s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _group_for(blocks: Blocks, known: Known, slot: Int, kind: Int, first: Int, second: Int, s: Scratch) -> Int:
     """Finds or makes the group of an access predicate."""
     a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
@@ -248,7 +259,7 @@ def _group_for(blocks: Blocks, known: Known, slot: Int, kind: Int, first: Int, s
     return group
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: Int) -> None:
     for k in range(9):
         blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = lanes[at + k]
@@ -257,7 +268,7 @@ def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: 
     blocks.home[slot] = leaf * 32 + lane
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _free_lane(blocks: Blocks, leaf: Int) -> Int:
     lane = 0
     while blocks.leaf_slots[leaf * 32 + lane] >= 0:
@@ -265,7 +276,7 @@ def _free_lane(blocks: Blocks, leaf: Int) -> Int:
     return lane
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _open_leaf(blocks: Blocks, known: Known, group: Int, count: Int, s: Scratch) -> None:
     """A group leaves its inline form: its slots move into a leaf."""
     epoch = blocks.state[EPOCH]
@@ -279,7 +290,7 @@ def _open_leaf(blocks: Blocks, known: Known, group: Int, count: Int, s: Scratch)
     blocks.group_ref[group] = leaf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _open_chunk(blocks: Blocks, known: Known, group: Int, s: Scratch) -> None:
     """A full leaf becomes a chunk."""
     leaf = np.int64(blocks.group_ref[group])
@@ -293,7 +304,7 @@ def _open_chunk(blocks: Blocks, known: Known, group: Int, s: Scratch) -> None:
     tile(blocks, known, chunk, s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _enlargement(blocks: Blocks, node: Int, position: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int) -> Int:
     """How much area a box gains, then how large it is: smaller is better."""
     base = node * BOX_BYTES + position
@@ -306,7 +317,7 @@ def _enlargement(blocks: Blocks, node: Int, position: Int, low_a: Int, high_a: I
     return (after - before) * 65536 + after
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _chunk_by_first_lane(blocks: Blocks, group: Int, cell: Int, low: Int) -> Int:
     """In a group without dimensions: the chunk with the nearest leaf of the same cell that has room, else the emptiest. Only chunks of
     the newest root are looked at."""
@@ -336,7 +347,7 @@ def _chunk_by_first_lane(blocks: Blocks, group: Int, cell: Int, low: Int) -> Int
     return nearest if nearest else emptiest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, s: Scratch) -> Int:
     """The chunk whose box grows least; those that hold the middle are looked at first."""
     a = dimension(blocks, group, 0)
@@ -378,7 +389,7 @@ def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, 
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leaf_for(
     blocks: Blocks,
     chunk: Int,
@@ -419,7 +430,7 @@ def _leaf_for(
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
     """`n`: constraints of the slot in the scratch, 0 if they are not there any more."""
     chunk = np.int64(blocks.group_ref[group])
@@ -495,7 +506,7 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
             _widen(blocks, root, at, which, cell, low, high)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _widen(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int) -> None:
     base = node * BOX_BYTES + 96 * which + position
     first = np.int64(blocks.boxes[base + 32])
@@ -503,20 +514,101 @@ def _widen(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low:
     put_box(blocks, node, position, which, cell, min(low, first), max(high, last))
 
 
-@njit(cache=True, nogil=True)
-def put(blocks: Blocks, known: Known, slot: Int, hashing: Bool, s: Scratch) -> None:
-    n = describe(blocks, known, slot, s)
+@inner
+def _assigned(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s: Scratch) -> Int:
+    """The group that a slot shall be in. It is counted as a member of its table, but not in the group yet."""
     kind, first, second, _cost = choose(blocks, known, slot, n, hashing, s)
     group = _group_for(blocks, known, slot, kind, first, second, s)
-    put_in_group(blocks, known, group, slot, n, s)
     count_in_table(blocks, np.int64(blocks.group_table[group]), 1)
     blocks.state[LIVE] += 1
     if kind == TOPIC:
         node = np.int64(known.records.words[np.int64(known.records.offset[slot]) + 1])
         _count_topic(blocks, known, node, 1)
+    return group
 
 
-@njit(cache=True, nogil=True)
+@inner
+def put(blocks: Blocks, known: Known, slot: Int, hashing: Bool, s: Scratch) -> None:
+    n = describe(blocks, known, slot, s)
+    group = _assigned(blocks, known, slot, n, hashing, s)
+    put_in_group(blocks, known, group, slot, n, s)
+
+
+@inner
+def assign(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, s: Scratch, groups: I32) -> Int:
+    """The first half of a large insertion: which group each slot shall be in. Goes on until a pool may run out; returns the next
+    position. `build` must follow before anything else."""
+    for i in range(begin, len(slots)):
+        if not has_room(blocks):
+            return i
+        n = describe(blocks, known, np.int64(slots[i]), s)
+        groups[i] = _assigned(blocks, known, np.int64(slots[i]), n, hashing, s)
+    return len(slots)
+
+
+@inner
+def build(blocks: Blocks, known: Known, slots: I32, groups: I32, begin: Int, s: Scratch) -> Int:
+    """The second half: slots sorted by group. A group that is new is laid out at once, which is many times faster than slot by slot. The
+    scratch has room for the largest group. Returns the next position when a pool may run out."""
+    i = begin
+    while i < len(slots):
+        group = np.int64(groups[i])
+        end = i + 1
+        while end < len(slots) and groups[end] == group:
+            end += 1
+        count = end - i
+        if blocks.group_count[group] > 0 or count <= INLINE_SLOTS:
+            while i < end:
+                if not has_room(blocks):
+                    return i
+                slot = np.int64(slots[i])
+                put_in_group(blocks, known, group, slot, describe(blocks, known, slot, s), s)
+                i += 1
+            continue
+        if not has_room_for(blocks, count):
+            return i
+        _collect_new(blocks, known, group, slots, i, end, s)
+        blocks.group_count[group] = count
+        if count <= 32:
+            leaf = new_leaf(blocks, group, 0, blocks.state[EPOCH])
+            for k in range(count):
+                _write_lane(blocks, leaf, k, np.int64(slots[i + k]), s.member_lanes, 9 * k)
+            blocks.group_form[group] = LEAF
+            blocks.group_ref[group] = leaf
+        else:
+            lay_group(blocks, group, s, count)
+        i = end
+    return i
+
+
+@inner
+def _collect_new(blocks: Blocks, known: Known, group: Int, slots: I32, begin: Int, end: Int, s: Scratch) -> None:
+    """Lanes and codes of slots that have no place yet, into the scratch."""
+    epoch = blocks.state[EPOCH]
+    table = np.int64(blocks.group_table[group])
+    for i in range(begin, end):
+        member = i - begin
+        if i + 8 < end:
+            prefetch(known.records.words, np.int64(known.records.offset[slots[i + 8]]))
+        n = describe(blocks, known, np.int64(slots[i]), s)
+        make_lanes(blocks, s, n, table, epoch, s.member_lanes, 9 * member)
+        s.member[member] = slots[i]
+        s.order[member] = member
+        for which in range(2):
+            attribute = dimension(blocks, group, which)
+            first = 0
+            last = 255
+            if attribute >= 0:
+                row = np.int64(blocks.split_row[binding_of(blocks, attribute, epoch)])
+                for k in range(n):
+                    if s.attribute[k] == attribute:
+                        first = code_in_row(blocks.splits, row, s.low[k])
+                        last = max(code_in_row(blocks.splits, row, s.high[k]), first)
+            s.member_codes[4 * member + 2 * which] = first
+            s.member_codes[4 * member + 2 * which + 1] = last
+
+
+@inner
 def _count_topic(blocks: Blocks, known: Known, node: Int, change: Int) -> None:
     while True:
         blocks.topic_below[node] += change
@@ -525,7 +617,7 @@ def _count_topic(blocks: Blocks, known: Known, node: Int, change: Int) -> None:
         node = np.int64(known.topics.parent[node])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
     """`n`: constraints of the slot, already in the scratch."""
     count = np.int64(blocks.group_count[group])
@@ -553,7 +645,7 @@ def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s:
     _put_in_chunk(blocks, known, group, slot, n, s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def recode_leaf(blocks: Blocks, known: Known, leaf: Int, s: Scratch) -> None:
     """Of a leaf that stands alone in its group."""
     epoch = blocks.state[EPOCH]
@@ -570,7 +662,7 @@ def recode_leaf(blocks: Blocks, known: Known, leaf: Int, s: Scratch) -> None:
     blocks.state[RECODE_COUNT] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def insert(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, s: Scratch) -> Int:
     """Goes on until a pool may run out; returns the next position."""
     for i in range(begin, len(slots)):
@@ -580,7 +672,7 @@ def insert(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, 
     return len(slots)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take(blocks: Blocks, known: Known, slot: Int) -> None:
     """Takes a slot out of its place. Its record is still there."""
     home = np.int64(blocks.home[slot])
@@ -622,7 +714,7 @@ def take(blocks: Blocks, known: Known, slot: Int) -> None:
         free_group(blocks, group)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
     """After a slot has left a leaf of a chunk: what is empty goes."""
     blocks.node_live[chunk] -= 1
@@ -663,13 +755,13 @@ def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
         blocks.group_form[group] = INLINE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def remove(blocks: Blocks, known: Known, slots: I32) -> None:
     for i in range(len(slots)):
         take(blocks, known, np.int64(slots[i]))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sweep(blocks: Blocks, known: Known, budget: Int, hashing: Bool, s: Scratch) -> Bool:
     """Maintenance in small pieces, first node by node, then group by group: what is of an older coding is coded anew, chunks that have
     lost much are laid out anew, slots of groups that have become dear move to a cheaper access predicate. `budget` is in slots.
@@ -700,7 +792,7 @@ def sweep(blocks: Blocks, known: Known, budget: Int, hashing: Bool, s: Scratch) 
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _renew(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     """Returns the slots touched."""
     if blocks.node_epoch[chunk] != blocks.state[EPOCH]:
@@ -712,7 +804,7 @@ def _renew(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     return live
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
     """Of a chunk, or of a group that is smaller than one."""
     n = 0
@@ -732,7 +824,7 @@ def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reconsider(blocks: Blocks, known: Known, group: Int, chunk: Int, hashing: Bool, s: Scratch) -> Int:
     """Slots whose access predicate has become twice as dear as another move there. Two samples say whether to look at all. Returns
     the slots looked at."""

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from matching.blocks.view import (
     BOX_BYTES,
@@ -24,11 +23,12 @@ from matching.blocks.view import (
     TABLES,
     Blocks,
 )
+from matching.kernel import inner
 from matching.keys import mix
 from matching.scalars import Int
 
 
-@njit(cache=True, nogil=True)
+@inner
 def new_leaf(blocks: Blocks, group: Int, parent: Int, epoch: Int) -> Int:
     state = blocks.state
     leaf = state[FREE_LEAF]
@@ -51,7 +51,7 @@ def new_leaf(blocks: Blocks, group: Int, parent: Int, epoch: Int) -> Int:
     return leaf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def free_leaf(blocks: Blocks, leaf: Int) -> None:
     blocks.leaf_group[leaf] = 0
     blocks.leaf_parent[leaf] = blocks.state[FREE_LEAF]
@@ -59,7 +59,7 @@ def free_leaf(blocks: Blocks, leaf: Int) -> None:
     blocks.state[LIVE_LEAVES] -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def clear_box(blocks: Blocks, node: Int, position: Int) -> None:
     base = node * BOX_BYTES + position
     for k in range(2):
@@ -68,7 +68,7 @@ def clear_box(blocks: Blocks, node: Int, position: Int) -> None:
         blocks.boxes[base + 96 * k + 64] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def new_node(blocks: Blocks, group: Int, epoch: Int) -> Int:
     state = blocks.state
     node = state[FREE_NODE]
@@ -90,7 +90,7 @@ def new_node(blocks: Blocks, group: Int, epoch: Int) -> Int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@inner
 def free_node(blocks: Blocks, node: Int) -> None:
     blocks.node_group[node] = 0
     blocks.node_parent[node] = blocks.state[FREE_NODE]
@@ -98,12 +98,12 @@ def free_node(blocks: Blocks, node: Int) -> None:
     blocks.state[LIVE_NODES] -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def group_key(table: Int, a: Int, b: Int) -> Int:
     return mix(a * np.uint64(0x9E3779B97F4A7C15) + mix(b + np.uint64(table)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_group(blocks: Blocks, key: Int) -> Int:
     mask = len(blocks.group_cells) - 1
     at = np.int64(key & np.uint64(mask))
@@ -116,7 +116,7 @@ def find_group(blocks: Blocks, key: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@inner
 def new_group(blocks: Blocks, table: Int, key: Int, low_a: Int, low_b: Int) -> Int:
     state = blocks.state
     group = state[FREE_GROUP]
@@ -149,7 +149,7 @@ def new_group(blocks: Blocks, table: Int, key: Int, low_a: Int, low_b: Int) -> I
     return group
 
 
-@njit(cache=True, nogil=True)
+@inner
 def free_group(blocks: Blocks, group: Int) -> None:
     state = blocks.state
     mask = len(blocks.group_cells) - 1
@@ -171,7 +171,7 @@ def free_group(blocks: Blocks, group: Int) -> None:
     state[LIVE_GROUPS] -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rebuild_group_cells(blocks: Blocks) -> None:
     mask = len(blocks.group_cells) - 1
     used = 0
@@ -186,13 +186,13 @@ def rebuild_group_cells(blocks: Blocks) -> None:
     blocks.state[GROUP_CELLS] = used
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _table_cell(kind: Int, a: Int, b: Int, mask: Int) -> Int:
     key = (np.uint64(kind) << np.uint64(42)) | (np.uint64(a + 1) << np.uint64(21)) | np.uint64(b + 1)
     return np.int64(mix(key) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
     mask = len(blocks.table_cells) - 1
     at = _table_cell(kind, a, b, mask)
@@ -205,7 +205,7 @@ def find_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
         at = (at + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@inner
 def new_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
     """Tables are few and stay, empty ones too: they are unlinked from their attribute while they are empty."""
     table = blocks.state[TABLES]
@@ -224,7 +224,7 @@ def new_table(blocks: Blocks, kind: Int, a: Int, b: Int) -> Int:
     return table
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rebuild_table_cells(blocks: Blocks) -> None:
     mask = len(blocks.table_cells) - 1
     for table in range(1, blocks.state[TABLES]):
@@ -236,7 +236,7 @@ def rebuild_table_cells(blocks: Blocks) -> None:
         blocks.table_cells[at] = table
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_in_table(blocks: Blocks, table: Int, change: Int) -> None:
     """A table that is not empty hangs in the list of its first attribute."""
     before = blocks.table_count[table]

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from matching.blocks.codes import Scratch, binding_of, code_in_row
 from matching.blocks.describe import describe, make_lanes
@@ -31,6 +30,7 @@ from matching.blocks.view import (
     TILE_COUNT,
     Blocks,
 )
+from matching.kernel import inner
 from matching.machine import prefetch
 from matching.records import part_count, part_hull, parts_begin, payload
 from matching.scalars import Bool, Int
@@ -43,7 +43,7 @@ FILL: Final = 24  # members a leaf gets: a quarter is left for what comes
 MOST: Final = 700  # members that a chunk is laid out with: more become two chunks
 
 
-@njit(cache=True, nogil=True)
+@inner
 def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
     """An attribute, or -1."""
     table = blocks.group_table[group]
@@ -53,7 +53,7 @@ def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
     return np.int64(blocks.table_b[table]) if kind == PAIR else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hull_codes(blocks: Blocks, known: Known, slot: Int, a: Int, b: Int, epoch: Int) -> tuple[Int, Int, Int, Int]:
     """Codes of what a slot asks of one or two attributes (-1: none) that it constrains and that have bindings."""
     words = known.records.words
@@ -89,7 +89,7 @@ def hull_codes(blocks: Blocks, known: Known, slot: Int, a: Int, b: Int, epoch: I
     return first_a, max(first_a, last_a), first_b, max(first_b, last_b)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_box(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low: Int, high: Int) -> None:
     base = node * BOX_BYTES + 96 * which + position
     blocks.boxes[base] = cell
@@ -97,7 +97,7 @@ def put_box(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low
     blocks.boxes[base + 64] = high - low
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scratch, n: Int) -> Int:
     """Appends the members of a leaf, with lanes and codes of today, to the `n` that are there."""
     group = np.int64(blocks.leaf_group[leaf])
@@ -134,7 +134,7 @@ def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scra
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _collect(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     """Members of a chunk; its leaves are given back."""
     n = 0
@@ -149,7 +149,7 @@ def _collect(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sort_key(s: Scratch, member: Int, which: Int) -> Int:
     """Twice the middle in a dimension; which = 2: cell and low code of the first lane."""
     if which == 2:
@@ -157,7 +157,7 @@ def _sort_key(s: Scratch, member: Int, which: Int) -> Int:
     return np.int64(s.member_codes[4 * member + 2 * which]) + np.int64(s.member_codes[4 * member + 2 * which + 1])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sort(s: Scratch, begin: Int, end: Int, which: Int) -> None:
     """A counting sort of `order[begin:end]`."""
     keys = 32 * 256 if which == 2 else 512
@@ -187,7 +187,7 @@ def _sort(s: Scratch, begin: Int, end: Int, which: Int) -> None:
         s.order[i] = s.other[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _wider(s: Scratch, begin: Int, end: Int) -> Int:
     """The dimension in which the middles spread more."""
     spread_0 = 0
@@ -205,7 +205,7 @@ def _wider(s: Scratch, begin: Int, end: Int) -> Int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cut(s: Scratch, begin: Int, end: Int, leaves: Int, dimensions: Int) -> Int:
     """Orders members so that each leaf's are together; `bounds` gets where leaves end. Returns the number of leaves."""
     made = 0
@@ -255,7 +255,7 @@ def _cut(s: Scratch, begin: Int, end: Int, leaves: Int, dimensions: Int) -> Int:
     return made
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _lay(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, end: Int) -> None:
     """Fills an empty chunk with `order[begin:end]`."""
     group = np.int64(blocks.node_group[chunk])
@@ -274,7 +274,7 @@ def _lay(blocks: Blocks, chunk: Int, s: Scratch, begin: Int, end: Int) -> None:
     blocks.node_gone[chunk] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _lay_leaf(blocks: Blocks, chunk: Int, position: Int, s: Scratch, begin: Int, end: Int) -> None:
     """A new leaf of `order[begin:end]`, and its box."""
     group = np.int64(blocks.node_group[chunk])
@@ -306,7 +306,7 @@ def _lay_leaf(blocks: Blocks, chunk: Int, position: Int, s: Scratch, begin: Int,
         draw_first_lane(blocks, chunk, position, leaf)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def split_leaf(blocks: Blocks, known: Known, chunk: Int, position: Int, s: Scratch) -> None:
     """Makes two of a full leaf; the chunk has room for one more."""
     group = np.int64(blocks.node_group[chunk])
@@ -327,7 +327,7 @@ def split_leaf(blocks: Blocks, known: Known, chunk: Int, position: Int, s: Scrat
     blocks.children[chunk] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def draw_first_lane(blocks: Blocks, chunk: Int, position: Int, leaf: Int) -> None:
     """The box of a leaf in a group without dimensions: its first lanes', if they are of one cell; else it admits everything."""
     base = leaf * LEAF_LANES
@@ -349,7 +349,7 @@ def draw_first_lane(blocks: Blocks, chunk: Int, position: Int, leaf: Int) -> Non
     put_box(blocks, chunk, position, 0, max(cell, 0), lowest, max(highest, lowest))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def box_of_chunk(blocks: Blocks, chunk: Int) -> None:
     """Redraws a chunk's own box in its root from those of its leaves."""
     root = np.int64(blocks.node_parent[chunk])
@@ -382,7 +382,7 @@ def box_of_chunk(blocks: Blocks, chunk: Int) -> None:
             put_box(blocks, root, position, which, cell, lowest, highest)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hang_in_root(blocks: Blocks, group: Int, chunk: Int) -> None:
     """Below the first root of the group that has room, or a new one."""
     root = np.int64(blocks.group_ref[group])
@@ -400,7 +400,7 @@ def hang_in_root(blocks: Blocks, group: Int, chunk: Int) -> None:
     blocks.node_parent[chunk] = root
 
 
-@njit(cache=True, nogil=True)
+@inner
 def tile(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> None:
     """Lays out a chunk anew, or, if it is more than two thirds full, in two."""
     group = np.int64(blocks.node_group[chunk])
@@ -434,3 +434,53 @@ def tile(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> None:
     box_of_chunk(blocks, chunk)
     box_of_chunk(blocks, other)
     blocks.state[SPLIT_COUNT] += 1
+
+
+@inner
+def lay_group(blocks: Blocks, group: Int, s: Scratch, n: Int) -> None:
+    """Lays out a group that has no leaves yet: its `n` members are in the scratch. Cut in halves until each part is a chunk, so that what
+    is near each other stands together, in memory too."""
+    epoch = blocks.state[EPOCH]
+    chunks = (n + MOST - 1) // MOST
+    dimensions = 0
+    if dimension(blocks, group, 0) >= 0:
+        dimensions = 2 if dimension(blocks, group, 1) >= 0 else 1
+    if chunks == 1:
+        chunk = new_node(blocks, group, epoch)
+        blocks.group_form[group] = CHUNK
+        blocks.group_ref[group] = chunk
+        _lay(blocks, chunk, s, 0, n)
+        return
+    blocks.group_form[group] = ROOTS
+    blocks.group_ref[group] = 0
+    if dimensions < 2:
+        _sort(s, 0, n, 2 if dimensions == 0 else 0)
+    stack_begin = np.empty(64, np.int64)
+    stack_end = np.empty(64, np.int64)
+    stack_chunks = np.empty(64, np.int64)
+    depth = 1
+    stack_begin[0] = 0
+    stack_end[0] = n
+    stack_chunks[0] = chunks
+    while depth:
+        depth -= 1
+        begin = stack_begin[depth]
+        end = stack_end[depth]
+        parts = stack_chunks[depth]
+        if parts == 1:
+            chunk = new_node(blocks, group, epoch)
+            hang_in_root(blocks, group, chunk)
+            _lay(blocks, chunk, s, begin, end)
+            box_of_chunk(blocks, chunk)
+            continue
+        if dimensions == 2:
+            _sort(s, begin, end, _wider(s, begin, end))
+        half = parts // 2
+        middle = begin + (end - begin) * half // parts
+        stack_begin[depth] = middle
+        stack_end[depth] = end
+        stack_chunks[depth] = parts - half
+        stack_begin[depth + 1] = begin
+        stack_end[depth + 1] = middle
+        stack_chunks[depth + 1] = half
+        depth += 2

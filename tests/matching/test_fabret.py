@@ -18,7 +18,6 @@ from matching.algorithms.cluster_matching import (
     PLAIN,
     SPECIALISED,
     match_ahead,
-    match_counted,
     match_plain,
 )
 from matching.algorithms.clusters import HELD, NUMBERS
@@ -170,7 +169,8 @@ def test_specialised_code_finds_what_the_generic_finds(size: int, count: int) ->
     bits = (random.random(50) < 0.5 ** (1 / size)).astype(np.uint8)
     columns = words[base + capacity :].reshape(size, capacity)[:, :count]
     expected = words[base : base + count][bits[columns].all(axis=0)].tolist()
-    for check in (PLAIN[0], AHEAD[0], PLAIN[size], AHEAD[size]):
+    # as Python: compiled, they are part of the match; the one that calibration uses alone is there
+    for check in (PLAIN[0].py_func, PLAIN[size].py_func, *([AHEAD[3]] if size == 3 else [])):
         rows, slots = np.zeros(count, np.int32), np.zeros(count, np.int32)
         n = check(words, base, capacity, count, size, bits, 7, rows, slots, 0)
         assert slots[:n].tolist() == expected
@@ -363,7 +363,7 @@ def test_calibration_measures_something() -> None:
     assert Index(algorithm="static", costs="measured").algorithm == "static"
 
 
-@pytest.mark.parametrize("kernel", [match_plain, match_ahead, match_counted, *PLAIN, *AHEAD])
+@pytest.mark.parametrize("kernel", [match_plain, match_ahead, *PLAIN, *AHEAD])
 def test_kernels_close_over_plain_numbers_only(kernel: Any) -> None:
     """Numba hashes what a kernel closes over: with another kernel in there it would be compiled anew in each process."""
     assert all(isinstance(cell.cell_contents, bool | int) for cell in kernel.py_func.__closure__)

@@ -11,6 +11,7 @@ import pytest
 
 from matching import Condition, ConditionError, Index, Point
 from matching.attributes import INTEGER, STRING, Attributes
+from matching.index import NewSubscription
 from matching.publications import attributes_of
 
 
@@ -254,3 +255,62 @@ def test_a_publication_that_contradicts_itself_leaves_the_rows_of_others_alone()
     rows, ids = index.match_attributes(attributes_of([{}, {"x": False}, {}]), where=where)
     assert rows.tolist() == [0, 2]
     assert ids.to_pylist() == ["s", "s"]
+
+
+CONDITIONS = (
+    "a = 1 AND b = 'x' AND c BETWEEN 2 AND 5",
+    "c > 2 AND c <= 4.5 AND a != 1",
+    "b IN ('y', 'x', 'zz') OR a IN (3, 2, 2.5)",
+    "b NOT IN ('y', 'q') AND b LIKE 'x%' AND NOT b LIKE '%q'",
+    "b >= 'x' AND b < 'y' AND c < 4",
+    "t >= TIMESTAMP '2026-01-01T00:00:00Z' AND f",
+    "within(place, BOX(0, 0, 2, 2)) AND a = 1",
+    "z IS NULL AND previous.a = 2",
+    "z = 1 OR c = 3.5",
+    "FALSE",
+)
+PUBLISHED: list[dict[str, object]] = [
+    {"a": 1, "b": "x", "c": 3},
+    {"a": 2, "b": "y", "c": 3.5, "f": True, "t": datetime(2026, 5, 1, tzinfo=UTC)},
+    {"a": 2.5, "b": "xq", "c": 4},
+    {"a": 1, "place": Point(1, 1), "z": 1, "b": "zz"},
+    {},
+]
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_many_at_once(text: bool) -> None:
+    """Of an id that comes twice the last counts; what was there before is replaced."""
+    subscriptions = [
+        NewSubscription(
+            f"s{i % 50}" if text else i % 50,
+            Condition.parse(CONDITIONS[i % len(CONDITIONS)]).disjuncts,
+            "" if i % 3 else f"1.{i % 4}",
+            starts_at=i,
+            ends_at=None if i % 2 else 1000,
+        )
+        for i in range(60)
+    ]
+    latest = {new.subscription_id: new for new in subscriptions}
+    index = Index()
+    index.add_many([NewSubscription(name, Condition.parse("a = 1").disjuncts, "7") for name in latest])
+    index.add_many(subscriptions)
+    assert len(index) == 50
+    found = 0
+    for values in PUBLISHED:
+        for topic in ("", "1.2", "1"):
+            for when in (None, 30, 2000):
+                wanted = [
+                    name
+                    for name, new in latest.items()
+                    if Condition(new.disjuncts).holds({**values, "previous.a": 2})
+                    and (topic in ("", "1") or new.topic in ("", topic))
+                    and (when is None or new.starts_at <= when < (new.ends_at or 10**9))  # type: ignore[operator]
+                ]
+                answer = index.match(values, topic=topic, published_at=when, previous={"a": 2})
+                assert sorted(answer, key=str) == sorted(wanted, key=str), (values, topic, when)
+                found += len(answer)
+    assert found > 100
+    assert index.remove_many([*latest, "nobody" if text else 77]) == 50
+    assert len(index) == 0
+    assert index.match(PUBLISHED[0]) == []

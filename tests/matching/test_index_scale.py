@@ -109,3 +109,24 @@ def test_topics_are_reached_from_above_and_below() -> None:
     assert same(auto, linear, table) > 0
     for row in range(0, len(topics), 17):
         same(auto, linear, table.slice(row, 1))
+
+
+@pytest.mark.parametrize("style", ["equal", "range", "many", "mixed", "one"])
+def test_large_writes_are_laid_out_at_once(style: str) -> None:
+    """The first into an empty index, the second into groups that are there already, and into new ones."""
+    rng = np.random.default_rng(11)
+    auto, linear = Index(), Index(algorithm="linear")
+    for ids in (np.arange(6000), np.arange(4000, 12_000)):
+        table = predicates(rng, ids, style)
+        for index in (auto, linear):
+            assert index.add_predicates(table) == len(ids)
+        events = publications(rng, style)
+        assert same(auto, linear, events) > 0
+        for row in range(0, ROWS, 9):
+            same(auto, linear, events.slice(row, 1))
+    gone = rng.permutation(12_000)[:6000]
+    assert auto.remove_many(gone) == linear.remove_many(gone) == 6000
+    same(auto, linear, events)
+    assert auto.remove_many(np.arange(12_000)) == 6000
+    left = auto.counters()
+    assert (left["slots"], left["groups"], left["leaves"], left["nodes"]) == (0, 0, 0, 0)

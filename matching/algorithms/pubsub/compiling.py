@@ -1,6 +1,4 @@
-"""How the kernels of this package are compiled: only those that Python calls are cached and get a way in from Python; the others go into
-them. That halves the time to compile, since a forest is many arrays and each way in unpacks all of them. An inner kernel must not be
-called from Python: there is no way in.
+"""How the kernels of this package are compiled.
 
 Numba notices a change in the file of a kernel, not in the files of what it calls. So kernels that were compiled before the newest source
 they may call are thrown away here, before the first one is loaded.
@@ -12,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from numba import njit
+from matching.kernel import inner, kernel
+
+__all__ = ["entry", "inner"]
 
 _FOLDER: Final = Path(__file__).parent
 # modules of `matching` whose kernels go into those of this package
@@ -30,5 +30,4 @@ def _drop_stale() -> None:
 
 _drop_stale()
 
-entry: Final[Any] = njit(cache=True, nogil=True)
-inner: Final[Any] = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+entry: Final[Any] = kernel
