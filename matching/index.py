@@ -342,6 +342,22 @@ class Index:
         finally:
             self._lock.release_read()
 
+    def condition(self, subscription_id: Identity) -> tuple[NormalForm, Semantics]:
+        """The condition of a subscription as it is held, and its semantics. A disjunct may name an attribute more than once."""
+        self._lock.acquire_read()
+        try:
+            head = self._head(subscription_id)
+            if head < 0:
+                raise KeyError(f"no subscription {subscription_id!r} in this index")
+            slots = self._registry.slots_of(np.array([head], np.int32)).tolist()
+            flags = self._registry.flags(slots[0])
+            semantics: Semantics = (
+                "symmetric" if flags & r.SYMMETRIC else "intersect" if flags & r.INTERSECT else "classical"
+            )
+            return tuple(self._registry.disjunct(slot) for slot in slots), semantics
+        finally:
+            self._lock.release_read()
+
     def explain(
         self,
         subscription_id: Identity,

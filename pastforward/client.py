@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -20,7 +21,18 @@ from pastforward import broker, topics
 from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings, load
-from schemas import Best, Notification, Publication, Registry, SchemaError, Subscription, decode_notification, encode
+from schemas import (
+    Best,
+    BestOffer,
+    Notification,
+    Publication,
+    Registry,
+    SchemaError,
+    Subscription,
+    decode_best_offer,
+    decode_notification,
+    encode,
+)
 from schemas.records import Scope, Semantics, TimeBasis, Where
 from schemas.times import micros_of
 
@@ -28,6 +40,7 @@ TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is
 POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
 
 Moment = datetime | timedelta | int | None
+T = TypeVar("T")
 
 
 class DeliveryError(Exception):
@@ -134,6 +147,14 @@ class Client:
     def unsubscribe(self, subscription_id: str) -> None:
         self._send(self._topics.subscriptions, [(subscription_id, None)])
 
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._bootstrap
+
+    @property
+    def registry(self) -> Registry | None:
+        return self._registry
+
     # ------------------------------------------------------------ publications
 
     def publish(
@@ -192,7 +213,32 @@ class Client:
         Ends after `timeout` seconds without a notification; never, if that is None. Reads committed records only. The place
         in the log is fixed before this returns, so what is published afterwards will be seen.
         """
-        consumer = topics.make_client(
+        consumer = self._consumer()
+        try:
+            consumer.assign(self._places(consumer, micros(since)))
+        except BaseException:
+            consumer.close()
+            raise
+        read = partial(decode_notification, registry=self._registry)
+        return self._iterate(consumer, recipient_id, timeout, read)
+
+    def best_offers(self, publication_id: str | None = None, *, timeout: float | None = None) -> Iterator[BestOffer]:
+        """Who holds the best offer: as it stands, and every change from then on; of one publication, or of all.
+
+        Ends after `timeout` seconds without a change; never, if that is None.
+        """
+        consumer = self._consumer()
+        try:
+            name = self._topics.best_offers
+            places = [TopicPartition(name, p, first) for p, (first, _) in topics.watermarks(consumer, name).items()]
+            consumer.assign(places)
+        except BaseException:
+            consumer.close()
+            raise
+        return self._iterate(consumer, publication_id, timeout, partial(decode_best_offer, registry=self._registry))
+
+    def _consumer(self) -> Any:
+        return topics.make_client(
             Consumer,
             topics.client_config(
                 self._settings,
@@ -206,12 +252,6 @@ class Client:
                 },
             ),
         )
-        try:
-            consumer.assign(self._places(consumer, micros(since)))
-        except BaseException:
-            consumer.close()
-            raise
-        return self._iterate(consumer, recipient_id, timeout)
 
     def _places(self, consumer: Any, since: int | None) -> list[TopicPartition]:
         name = self._topics.notifications
@@ -222,8 +262,10 @@ class Client:
             places |= {p.partition: p.offset for p in found if p.offset >= 0}
         return [TopicPartition(name, p, at) for p, at in places.items()]
 
-    def _iterate(self, consumer: Any, recipient_id: str | None, timeout: float | None) -> Iterator[Notification]:
-        wanted = None if recipient_id is None else recipient_id.encode()
+    def _iterate(
+        self, consumer: Any, key: str | None, timeout: float | None, read: Callable[[bytes], T]
+    ) -> Iterator[T]:
+        wanted = None if key is None else key.encode()
         last = time.monotonic()
         try:
             while True:
@@ -231,7 +273,7 @@ class Client:
                     if message.error():
                         raise KafkaException(message.error())
                     if wanted is None or message.key() == wanted:
-                        yield decode_notification(message.value(), self._registry)
+                        yield read(message.value())
                         last = time.monotonic()
                 if timeout is not None and time.monotonic() - last >= timeout:
                     return
@@ -301,4 +343,4 @@ def _embedded(settings: Settings) -> str:
     return found.bootstrap
 
 
-__all__ = ["Best", "Client", "DeliveryError", "Handle", "SchemaError"]
+__all__ = ["Best", "BestOffer", "Client", "DeliveryError", "Handle", "SchemaError"]

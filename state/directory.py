@@ -10,6 +10,7 @@ A directory that is neither empty nor ours, or that is damaged, is refused and l
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -88,6 +89,10 @@ class Directory:
         return True
 
     def damaged(self, what: object) -> DirectoryError:
+        if os.strerror(errno.ENOSPC) in str(what):
+            return DirectoryError(
+                f"{self.path} cannot be opened: {what}. Make room, and open it again; nothing is lost"
+            )
         return DirectoryError(f"{self.path} is damaged: {what}. {_REMEDY}")
 
     def unfinished(self) -> Path:

@@ -32,7 +32,8 @@ log = logging.getLogger("pastforward.worker")
 BUFFERED_CHUNKS: Final = 8  # Faust counts chunks here; its default of thousands would not bound memory
 POLL_RECORDS: Final = 20_000  # of a poll over all partitions
 FETCH_BYTES: Final = 4 << 20  # of a fetch of one partition
-FOREVER: Final = 86_400.0  # Faust hangs for good once its poll interval is exceeded; our own lanes watch progress
+FOREVER: Final = 86_400.0  # Faust hangs for good once its poll interval is exceeded; /health watches progress
+HUNG: Final = 300.0  # seconds that no chunk takes: longer than every time-out of the producers together
 
 
 class WorkerApp:
@@ -114,11 +115,14 @@ class WorkerApp:
 
         @app.page("/metrics")
         async def metrics(web: Any, request: Any) -> Any:
+            self.ownership.measure()
             return web.text(self.metrics.text(), content_type="text/plain")
 
         @app.page("/health")
         async def health(web: Any, request: Any) -> Any:
-            return web.json({"status": "ok"})
+            busy = self.ownership.busy_seconds
+            hung = busy > HUNG
+            return web.json({"status": "hung" if hung else "ok", "busy_seconds": busy}, status=503 if hung else 200)
 
         @app.page("/ready")
         async def ready(web: Any, request: Any) -> Any:

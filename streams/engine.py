@@ -10,17 +10,20 @@ What is staged by `process` becomes durable with `commit`. A failing `process` l
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching import Index
+from matching import Index, oracle
 from matching.attributes import Attributes
 from matching.index import NewSubscription
 from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
@@ -30,6 +33,8 @@ from matching.values import Value
 from schemas import (
     NEVER,
     BackfillRequest,
+    BestOffer,
+    CanonicalPublication,
     CanonicalSubscription,
     Notification,
     RendezvousColumns,
@@ -38,12 +43,22 @@ from schemas import (
     decode_rendezvous,
     decode_rendezvous_chunk,
 )
-from schemas.columns import FROM_NONE, FROM_PUBLICATIONS, FROM_SUBSCRIPTIONS, PUBLICATION, SUBSCRIPTION, WITHDRAWAL
+from schemas.columns import (
+    FROM_NONE,
+    FROM_PUBLICATIONS,
+    FROM_SUBSCRIPTIONS,
+    NO_BEST,
+    PUBLICATION,
+    SUBSCRIPTION,
+    WITHDRAWAL,
+)
 from state import Store
+from streams import auctions
 from streams.attributes import take
+from streams.auctions import Auctions, Bidder, Changes
 from streams.identity import notification_id
 from streams.progress import Progress, decode_progress, encode_progress
-from streams.reference import EARLIER
+from streams.reference import EARLIER, offer_of, query_of
 from streams.routing import reports
 from streams.subscribers import Subscriber, Subscribers
 
@@ -62,9 +77,11 @@ MARK: Final = b"\x01"  # records begin with 0xC3 or, with a registry, with 0x00
 
 @dataclass(slots=True)
 class Effects:
-    """What a chunk has led to. `live`: the raw rendezvous record of a subscription that is held, or None for one that is not."""
+    """What a chunk has led to. `live`: the raw rendezvous record of a subscription that is held, or None for one that is not; auctions
+    in the same way, under their key."""
 
     notifications: list[Notification] = field(default_factory=list)
+    offers: list[BestOffer] = field(default_factory=list)
     requests: list[BackfillRequest] = field(default_factory=list)
     live: dict[bytes, bytes | None] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -125,6 +142,7 @@ class Engine:
         self.hot_window = hot_window
         self.progress = Progress()
         self.subscribers = Subscribers()
+        self.auctions = Auctions(store)
         self._store = store
         self._index = Index() if in_memory else None
         self.cut: dict[int, int] = {}  # highest offset of each publications partition before the chunk
@@ -133,8 +151,8 @@ class Engine:
 
     # ------------------------------------------------------------------------------------------ a chunk
 
-    def process(self, values: Sequence[bytes], timestamps: Sequence[int]) -> Effects:
-        """`timestamps`: microseconds that Kafka gave the rendezvous records; the time of a tick."""
+    def process(self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int]) -> Effects:
+        """`timestamps`: microseconds that Kafka gave the rendezvous records; the time of a tick. `offsets`: theirs."""
         columns = decode_rendezvous_chunk(values)
         if columns.errors:
             row, error = columns.errors[0]
@@ -142,7 +160,7 @@ class Engine:
         effects = Effects()
         fresh = self._fresh(columns, effects)
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), effects)
-        chunk.run()
+        chunk.run(offsets)
         return effects
 
     def _fresh(self, columns: RendezvousColumns, effects: Effects) -> Flags:
@@ -191,6 +209,20 @@ class Engine:
         """Subscriptions and items held."""
         return len(self.subscribers), self._store.stats.items
 
+    @property
+    def index(self) -> Index | None:
+        """None: subscriptions are looked up on disk."""
+        return self._index
+
+    def state_bytes(self) -> dict[str, int]:
+        """What the store takes, in memory and on disk."""
+        files = (os.path.join(at, name) for at, _, names in os.walk(self._store.path) for name in names)
+        disk = 0
+        for file in files:
+            with contextlib.suppress(OSError):  # RocksDB has just removed it
+                disk += os.stat(file).st_size
+        return {"memory": self._store.stats.index_bytes, "disk": disk}
+
     def load(self) -> None:
         """From a store that has been used before."""
         value = self._store.get_meta(PROGRESS)
@@ -198,6 +230,8 @@ class Engine:
             raise ValueError(f"{self._store.path} was not written by a worker")
         self.progress, _ = decode_progress(value)
         self.cut = self.progress.cut()
+        for slot, payload in self.auctions.stored():
+            self.auctions.open(*auction_of(payload), payload, slot)
         for batch in self._store.scan("subscription", ("payload",)):
             self._hold(batch["payload"].to_pylist())
         for batch in self._store.scan("publication", ("time", "arrived_at", "expires_at")):
@@ -205,6 +239,7 @@ class Engine:
             expires = batch["expires_at"].fill_null(NEVER).to_numpy()
             self.progress.gone.add(np.minimum(published, arrived).tolist(), published.tolist(), expires.tolist())
         self.progress.gone.fold(self.horizon(self.progress.log_time))
+        self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
 
     def remember(self, values: Sequence[bytes], timestamps: Sequence[int]) -> None:
         """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from."""
@@ -213,12 +248,14 @@ class Engine:
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), Effects())
         chunk.remember()
 
-    def adopt(self, values: Sequence[bytes], progress: Progress) -> None:
-        """Live subscriptions as the changelog has them, and how far they had come. After the publications."""
+    def adopt(self, values: Sequence[bytes], open_auctions: Sequence[bytes], progress: Progress) -> None:
+        """Live subscriptions and open auctions as the changelog has them, and how far they had come. After the publications."""
         gone = self.progress.gone
         gone.published, gone.expires = progress.gone.published, progress.gone.expires
         self.progress = Progress(progress.log_time, progress.seen, progress.complete_from, gone)
         self.cut = self.progress.cut()
+        for payload in open_auctions:
+            self.auctions.open(*auction_of(payload), payload)
         for start in range(0, len(values), BATCH):
             part = list(values[start : start + BATCH])
             columns = decode_rendezvous_chunk(part)
@@ -226,6 +263,7 @@ class Engine:
             chunk = _Chunk(self, columns, part, np.ones(len(part), np.bool_), log_time, Effects())
             chunk.adopt()
             self._hold(part)
+        self.auctions.settle(Changes(0, self.progress.log_time))
 
     def _hold(self, values: list[bytes]) -> None:
         new = []
@@ -234,6 +272,8 @@ class Engine:
                 continue
             handle = self.subscribers.add(subscriber)
             self.watch_end(handle)
+            if len(self.auctions) and subscriber.ends_at > self.progress.log_time:
+                self.auctions.offer(_bidder(subscriber), _query(asked))
             new.append(_named(asked, handle))
         if self._index is not None:
             self._index.add_many(new)
@@ -282,13 +322,14 @@ class _Chunk:
         self.repeats: set[int] = set()  # rows of publications that the store has dropped
         self.amended: dict[bytes, bytes] = {}
 
-    def run(self) -> None:
+    def run(self, offsets: Sequence[int]) -> None:
         self._subscriptions()
         found = self._store("both" if self.engine._index is None else "past")
         publications = self._publications(found)
         if len(publications.rows):
             self._live(publications, found)
         self._past(found)
+        self._auctions(publications, found, offsets)
         self._requests(publications.rows)
         self._finish()
 
@@ -430,6 +471,10 @@ class _Chunk:
                     self._notify(subscriber, publications, i, int(publications.rows[i]), "live")
 
     def _live_in_memory(self, publications: _Publications) -> list[tuple[int, Subscriber]]:
+        subscribers = self.engine.subscribers
+        return [(i, subscribers[handle]) for i, handle in self._live_handles(publications)]
+
+    def _live_handles(self, publications: _Publications) -> list[tuple[int, int]]:
         engine, columns, rows = self.engine, self.columns, publications.rows
         assert engine._index is not None
         matched, handles = engine._index.match_attributes(
@@ -450,22 +495,29 @@ class _Chunk:
         pairs = []
         for i, handle in zip(matched[keep].tolist(), by[keep].tolist(), strict=True):
             if self.added.get(handle, -1) < rows[i] < self.removed.get(handle, LATE):
-                pairs.append((i, engine.subscribers[handle]))
+                pairs.append((i, handle))
         return pairs
 
     def _live_on_disk(self, publications: _Publications, found: _Found | None) -> list[tuple[int, Subscriber]]:
         """The store has found the subscriptions that fit in topic and time; their conditions are tested here."""
+        place_of = {row: i for i, row in enumerate(publications.rows.tolist())}
+        return self._test(publications, self._candidates(found, place_of))
+
+    def _candidates(self, found: _Found | None, place_of: dict[int, int]) -> list[tuple[int, bytes]]:
         if found is None:
             return []
-        place_of = {row: i for i, row in enumerate(publications.rows.tolist())}
-        asked = [
+        return [
             (place_of[row], payload)
             for row, kind, payload in zip(found.rows, found.kinds, found.payloads, strict=True)
             if kind == "subscription" and row in place_of
         ]
-        return self._test(publications, asked)
 
     def _test(self, publications: _Publications, asked: list[tuple[int, bytes]]) -> list[tuple[int, Subscriber]]:
+        return [(i, subscriber) for i, subscriber, _ in self._tested(publications, asked)]
+
+    def _tested(
+        self, publications: _Publications, asked: list[tuple[int, bytes]]
+    ) -> list[tuple[int, Subscriber, bytes]]:
         """Which of the candidates, given by the raw records of their subscriptions, match."""
         unique = {payload: handle for handle, payload in enumerate(dict.fromkeys(payload for _, payload in asked))}
         if not unique:
@@ -480,7 +532,11 @@ class _Chunk:
             np.array([unique[payload] for _, payload in asked], np.int64),
             any(subscriber.needs_previous for subscriber, _ in read),
         )
-        return [(i, read[unique[payload]][0]) for (i, payload), fit in zip(asked, fits.tolist(), strict=True) if fit]
+        return [
+            (i, read[unique[payload]][0], payload)
+            for (i, payload), fit in zip(asked, fits.tolist(), strict=True)
+            if fit
+        ]
 
     # ------------------------------------------------------------------------------------------ past
 
@@ -586,6 +642,75 @@ class _Chunk:
                     publications.before[i].earlier if columns.self_join[at] else (),
                 )
             )
+
+    # ------------------------------------------------------------------------------------------ best offers
+
+    def _auctions(self, publications: _Publications, found: _Found | None, offsets: Sequence[int]) -> None:
+        """Record by record: who holds an auction depends on everything before. Auctions are few."""
+        engine, columns = self.engine, self.columns
+        rows = publications.rows
+        asking = (columns.best[rows] != NO_BEST) & (columns.ends_at[rows] > columns.arrived_at[rows])
+        if not asking.any() and not len(engine.auctions):
+            return
+        opening = self._opening(publications, np.flatnonzero(asking), found)
+        leaving: dict[int, list[int]] = {}
+        for handle, row in self.removed.items():
+            leaving.setdefault(row, []).append(handle)
+        for row, now in enumerate(self.log_time.tolist()):
+            busy = row in opening or row in leaving or row in self.handles
+            if not busy and engine.auctions.next_time > now:
+                continue
+            changes = Changes(offsets[row], now)
+            for name in engine.auctions.close(changes):
+                self.effects.live[auctions.KEY + name.encode()] = None
+            for handle in leaving.get(row, ()):
+                engine.auctions.withdraw(engine.subscribers[handle].name.decode())
+            if row in self.handles and engine.subscribers[self.handles[row]].ends_at > now:
+                ((subscriber, asked),) = read_subscriptions(columns, [row])
+                engine.auctions.offer(_bidder(subscriber), _query(asked))
+            if row in opening:
+                self._open(row, opening[row])
+            engine.auctions.settle(changes)
+            self.effects.notifications += changes.notifications
+            self.effects.offers += changes.offers
+
+    def _open(self, row: int, bidding: list[tuple[Subscriber, oracle.Subscription]]) -> None:
+        engine, value = self.engine, self.values[row]
+        payload = self.amended.get(value, value)
+        auction = engine.auctions.open(*auction_of(payload), payload)
+        self.effects.live[auctions.KEY + self.names[row]] = payload
+        for subscriber, query in bidding:
+            if subscriber.ends_at > self.log_time[row]:
+                made = auction.bid_of(query)
+                if made is not None:
+                    engine.auctions.bid(auction, _bidder(subscriber), made)
+
+    def _opening(
+        self, publications: _Publications, chosen: Rows, found: _Found | None
+    ) -> dict[int, list[tuple[Subscriber, oracle.Subscription]]]:
+        """By row of a publication that opens an auction: the subscriptions that match it, with their conditions."""
+        engine, rows = self.engine, publications.rows[chosen]
+        matching: dict[int, list[tuple[Subscriber, oracle.Subscription]]] = {row: [] for row in rows.tolist()}
+        if not matching:
+            return matching
+        several = _Publications(
+            self.columns,
+            rows,
+            [publications.before[i] for i in chosen.tolist()],
+            [publications.names[i] for i in chosen.tolist()],
+            [publications.topics[i] for i in chosen.tolist()],
+        )
+        if engine._index is not None:
+            for i, handle in self._live_handles(several):
+                form, semantics = engine._index.condition(handle)
+                query = oracle.Subscription(form, semantics=semantics)
+                matching[int(rows[i])].append((engine.subscribers[handle], query))
+            return matching
+        place_of = {row: i for i, row in enumerate(rows.tolist())}
+        for i, subscriber, payload in self._tested(several, self._candidates(found, place_of)):
+            record: Any = decode_rendezvous(payload).record
+            matching[int(rows[i])].append((subscriber, query_of(record)))
+        return matching
 
     # ------------------------------------------------------------------------------------------ the end of a chunk
 
@@ -695,6 +820,27 @@ def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> C
         SEMANTICS[columns.semantics[row]],
         subscriber.self_join,
     )
+
+
+def _bidder(subscriber: Subscriber) -> Bidder:
+    return Bidder(subscriber.name.decode(), subscriber.recipient.decode(), subscriber.version, subscriber.ends_at)
+
+
+def _query(asked: NewSubscription) -> oracle.Subscription:
+    starts_at, ends_at = asked.starts_at, asked.ends_at
+    assert not isinstance(starts_at, datetime)
+    assert not isinstance(ends_at, datetime)
+    return oracle.Subscription(
+        asked.disjuncts, asked.topic, asked.scope, starts_at, ends_at, asked.time, asked.semantics
+    )
+
+
+def auction_of(payload: bytes) -> tuple[CanonicalPublication, oracle.Publication, tuple[str, ...]]:
+    """A publication that asks for offers, as the store and the changelog keep it."""
+    value, before = unpack(payload)
+    record: Any = decode_rendezvous(value).record
+    previous = {} if before.previous is None else _attributes_in(before.previous)
+    return record, offer_of(record, previous), before.earlier if record.self_join else ()
 
 
 def _named(new: NewSubscription, handle: int) -> NewSubscription:

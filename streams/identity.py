@@ -7,9 +7,16 @@ import hashlib
 from schemas import Version
 
 
-def notification_id(subscription_id: str, version: Version, publication_id: str, role: str = "subscriber") -> str:
-    """The first 16 bytes of SHA-256 in hex. Ids hold no zero byte, so zero bytes separate them."""
+def notification_id(
+    subscription_id: str, version: Version, publication_id: str, role: str = "subscriber", change: int | None = None
+) -> str:
+    """The first 16 bytes of SHA-256 in hex. Ids hold no zero byte, so zero bytes separate them.
+
+    `change`: the rendezvous offset at which the best offer changed, if that is what is notified.
+    """
     parts = [subscription_id, str(version), publication_id]
     if role == "publisher":
         parts.append("publisher")
+    if change is not None:
+        parts += ["best", str(change)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

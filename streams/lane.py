@@ -28,6 +28,10 @@ class Lane:
         self._room = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
     async def put(self, records: Sequence[Any]) -> None:
         while len(self._waiting) >= LIMIT:
             self._room.clear()

@@ -42,7 +42,9 @@ class Matcher:
         self._metrics = metrics
 
     def process(self, records: Sequence[Any]) -> Outgoing:
-        effects = self._engine.process([r.value for r in records], [r.timestamp * 1000 for r in records])
+        effects = self._engine.process(
+            [r.value for r in records], [r.timestamp * 1000 for r in records], [r.offset for r in records]
+        )
         sinks, topics = self._sinks, self._sinks.topics
         outgoing = Outgoing()
         values = encode_notifications(columns_of(effects.notifications), sinks.format, sinks.registry)
@@ -50,6 +52,15 @@ class Matcher:
             key = notification.recipient_id.encode()
             outgoing.send(topics.notifications, (partition_of(key, sinks.partitions),), key, value)
             self._metrics.notifications.labels(notification.phase).inc()
+            if notification.role == "subscriber":
+                self._metrics.matches.labels(notification.phase).inc()
+        for offer in effects.offers:
+            outgoing.send(
+                topics.best_offers,
+                (partition_of(offer.publication_id.encode(), sinks.partitions),),
+                offer.publication_id.encode(),
+                encode(offer, sinks.format, sinks.registry),
+            )
         for request in effects.requests:
             subscription = request.subscription
             key = f"{subscription.subscription_id}\0{subscription.version}\0{self._engine.number}".encode()
@@ -64,7 +75,7 @@ class Matcher:
 
     def idle(self) -> Outgoing | None:
         """A tick, as long as there is anything that time could end."""
-        if not any(self._engine.size):
+        if not any(self._engine.size) and not len(self._engine.auctions):
             return None
         outgoing = Outgoing()
         tick = Rendezvous("none", 0, 0, 0, ROUTING_VERSION, (self._engine.number,))
@@ -73,11 +84,21 @@ class Matcher:
 
     def committed(self, offset: int) -> None:
         self._engine.commit(offset)
-        number = str(self._engine.number)
-        subscriptions, items = self._engine.size
-        self._metrics.subscriptions.labels(number).set(subscriptions)
-        self._metrics.items.labels(number).set(items)
-        self._metrics.log_time.labels(number).set(self._engine.progress.log_time / 1e6)
+
+    def measure(self) -> None:
+        """When somebody asks."""
+        engine, metrics, number = self._engine, self._metrics, str(self._engine.number)
+        subscriptions, items = engine.size
+        metrics.subscriptions.labels(number).set(subscriptions)
+        metrics.items.labels(number).set(items)
+        metrics.auctions.labels(number).set(len(engine.auctions))
+        metrics.log_time.labels(number).set(engine.progress.log_time / 1e6)
+        for where, size in engine.state_bytes().items():
+            metrics.state_bytes.labels(number, where).set(size)
+        index = engine.index
+        if index is not None:
+            metrics.index_bytes.labels(number, index.algorithm).set(index.nbytes)
+            metrics.index_subscriptions.labels(number, index.algorithm).set(len(index))
 
     def close(self) -> None:
         self._engine.close()

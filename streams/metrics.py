@@ -17,21 +17,45 @@ class Metrics:
         self._registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self._registry, "namespace": "pastforward"}
         self.records = Counter("records", "Input records processed", ["topic"], **made)
+        self.matches = Counter("matches", "Pairs found", ["phase"], **made)
         self.notifications = Counter("notifications", "Notifications sent", ["phase"], **made)
         self.dead_letters = Counter("dead_letters", "Input records that could not be taken", ["kind"], **made)
         self.dropped = Counter("dropped", "Records without effect, by reason", ["reason"], **made)
         self.chunk_records = Histogram("chunk_records", "Records in a chunk", ["topic"], buckets=RECORDS, **made)
         self.compute = Histogram("compute_seconds", "Computing a chunk", ["topic"], buckets=SECONDS, **made)
         self.send = Histogram("send_seconds", "Sending and committing a chunk", ["topic"], buckets=SECONDS, **made)
+        self.commit = Histogram("commit_seconds", "Making the state durable", ["topic"], buckets=SECONDS, **made)
+        self.lag = Gauge("lag_records", "Committed records that are not processed yet", ["topic", "partition"], **made)
+        self.index_bytes = Gauge("index_bytes", "Memory of the matching index", ["partition", "algorithm"], **made)
+        self.index_subscriptions = Gauge(
+            "index_subscriptions", "Subscriptions in the matching index", ["partition", "algorithm"], **made
+        )
+        self.state_bytes = Gauge("state_bytes", "Size of the store", ["partition", "where"], **made)
+        self.auctions = Gauge("open_auctions", "Publications that ask for offers", ["partition"], **made)
         self.subscriptions = Gauge("live_subscriptions", "Subscriptions held", ["partition"], **made)
         self.items = Gauge("state_items", "Items in the store", ["partition"], **made)
         self.log_time = Gauge("log_time_seconds", "Log time of a rendezvous partition", ["partition"], **made)
 
-    def chunk(self, topic: str, records: int, computed: float, sent: float) -> None:
+    def chunk(self, topic: str, records: int, computed: float, sent: float, committed: float) -> None:
         self.records.labels(topic).inc(records)
         self.chunk_records.labels(topic).observe(records)
         self.compute.labels(topic).observe(computed)
         self.send.labels(topic).observe(sent)
+        self.commit.labels(topic).observe(committed)
+
+    def forget_partitions(self) -> None:
+        """What is measured per partition is measured anew: the partitions of a worker change."""
+        for gauge in (
+            self.lag,
+            self.index_bytes,
+            self.index_subscriptions,
+            self.state_bytes,
+            self.auctions,
+            self.subscriptions,
+            self.items,
+            self.log_time,
+        ):
+            gauge.clear()
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()

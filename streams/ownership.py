@@ -7,21 +7,27 @@ the stage's state to it without emitting; seek; process. Every step is undone if
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 from faust.types import TP
 
 from pastforward.errors import UserError
+from state.errors import StoreError
 from streams.delivery import Sender
 from streams.lane import Lane
+from streams.matcher import Matcher
 from streams.metrics import Metrics
 from streams.stage import Stage
 
 log = logging.getLogger("pastforward.worker")
+
+FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
 
 MakeSender = Callable[[TopicPartition], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
@@ -37,6 +43,7 @@ class Owned:
         self.sender = sender
         self.stage = stage
         self.position = position
+        self.busy_since: float | None = None  # seconds of the performance counter
         self._metrics = metrics
         self._lock = asyncio.Lock()
         self._released = False
@@ -49,14 +56,16 @@ class Owned:
             if not records:
                 return
             end = records[-1].offset + 1
-            started = time.perf_counter()
+            started = self.busy_since = time.perf_counter()
             outgoing = await asyncio.to_thread(self.stage.process, records)
             computed = time.perf_counter()
             await self.sender.send(outgoing, end)
             sent = time.perf_counter()
             self.stage.committed(end)
             self.position = end
-            self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed)
+            done = time.perf_counter()
+            self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
+            self.busy_since = None
 
     async def silent(self) -> None:
         async with self._lock:
@@ -95,6 +104,35 @@ class Ownership:
     def ready(self) -> bool:
         """Does this worker process all that the group has given to it?"""
         return self._complete and not self._app.rebalancing
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the slowest chunk has been in the works."""
+        now = time.perf_counter()
+        return max((now - one.busy_since for one in self._owned.values() if one.busy_since is not None), default=0.0)
+
+    def measure(self) -> None:
+        """Sets what is measured when somebody asks."""
+        self._metrics.forget_partitions()
+        for partition, owned in self._owned.items():
+            self._metrics.lag.labels(partition.topic, str(partition.partition)).set(self._lag(owned))
+            if isinstance(owned.stage, Matcher):
+                owned.stage.measure()
+
+    def lag(self) -> int:
+        return sum(self._lag(owned) for owned in self._owned.values())
+
+    def _lag(self, owned: Owned) -> int:
+        """Offsets up to the last committed one; the markers of transactions, which nobody reads, count as long as it is busy."""
+        consumer = self._app.consumer._thread._consumer
+        assignment = consumer._subscription.subscription.assignment
+        state = None if assignment is None else assignment.state_value(owned.partition)
+        if state is None or state.lso is None:
+            return 0
+        lane = self._lanes.get(TP(*owned.partition))
+        idle = owned.busy_since is None and (lane is None or not lane.waiting)
+        position = state.position if idle and state.has_valid_position else owned.position
+        return max(0, int(state.lso) - int(position))
 
     async def put(self, partition: TP, records: Sequence[Any]) -> None:
         lane = self._lanes.get(partition)
@@ -137,7 +175,11 @@ class Ownership:
 
     async def failed(self, error: BaseException) -> None:
         """Nothing may go on after a chunk has failed: what it has read is not committed, and is read again after a restart."""
-        log.error("the worker stops: %s", error, exc_info=None if isinstance(error, UserError) else error)
+        if FULL in str(error):
+            log.error("the worker stops: the disk is full (%s); make room, and start it again: nothing is lost", error)
+        else:
+            clear = isinstance(error, UserError | StoreError)
+            log.error("the worker stops: %s", error, exc_info=None if clear else error)
         await self._app.crash(error)
 
     async def _take(self, partition: TopicPartition) -> Owned:

@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.topics import Topics
+from streams.auctions import KEY
 from streams.connection import Connection
 from streams.engine import Engine
 from streams.gone import FOREVER, Gone
@@ -81,7 +82,7 @@ async def recover_engine(connection: Connection, topics: Topics, engine: Engine,
     await asyncio.to_thread(engine.load)
     async for records in _metered(connection, rendezvous, engine.offset, committed):
         values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
-        await asyncio.to_thread(engine.process, values, stamps)
+        await asyncio.to_thread(engine.process, values, stamps, [r.offset for r in records])
         engine.commit(records[-1].offset + 1)
     engine.commit(committed)
 
@@ -96,7 +97,7 @@ async def _rebuild(
 ) -> None:
     """Publications from the last two hot windows of the log: what is held from the last one carries what was the previous
     publication then. After them the live subscriptions, from the changelog."""
-    progress, live = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
+    progress, live, auctions = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
     if progress is None:
         if committed > first:
             raise UserError(
@@ -117,14 +118,14 @@ async def _rebuild(
         values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
         await asyncio.to_thread(engine.remember, values, stamps)
         engine.commit(records[-1].offset + 1)
-    await asyncio.to_thread(engine.adopt, live, known)
+    await asyncio.to_thread(engine.adopt, live, auctions, known)
     engine.commit(max(committed, reached))
 
 
 async def _read_changelog(
     connection: Connection, changelog: TopicPartition
-) -> tuple[tuple[int, Progress] | None, list[bytes]]:
-    """The offset that the changelog has reached, with the progress there, and the records of the live subscriptions."""
+) -> tuple[tuple[int, Progress] | None, list[bytes], list[bytes]]:
+    """The offset that the changelog has reached, with the progress there; live subscriptions; open auctions."""
     progress: tuple[int, Progress] | None = None
     live: dict[bytes, bytes] = {}
     async for records in _metered(connection, changelog, *await bounds(connection, changelog)):
@@ -136,4 +137,5 @@ async def _read_changelog(
                 live.pop(record.key, None)
             else:
                 live[record.key] = record.value
-    return progress, list(live.values())
+    auctions = [live.pop(key) for key in [key for key in live if key.startswith(KEY)]]
+    return progress, list(live.values()), auctions

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from matching import oracle
+from matching.bids import Bid, bid
 from matching.normal_form import ALWAYS
 from matching.values import Value
 from schemas import (
     BackfillRequest,
+    BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
     Notification,
@@ -58,10 +60,19 @@ class Held:
 
 
 @dataclass(slots=True)
+class Auction:
+    """A publication that asks for the best offer, open until it expires. `holder`: who holds it, and what is bid."""
+
+    held: Held
+    holder: tuple[CanonicalSubscription, Bid] | None = None
+
+
+@dataclass(slots=True)
 class Found:
     """What one record of the log has led to."""
 
     notifications: list[Notification] = field(default_factory=list)
+    offers: list[BestOffer] = field(default_factory=list)
     requests: list[BackfillRequest] = field(default_factory=list)
     kept: list[Live] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -78,10 +89,12 @@ class Partition:
         self.subscriptions: dict[str, Live] = {}
         self.publications: list[Held] = []  # in log order
         self.arrivals: dict[str, int] = {}  # publication id → arrival, within the hot window
+        self.auctions: dict[str, Auction] = {}  # open ones, by publication id
 
     # ---------------------------------------------------------------- one record
 
-    def apply(self, envelope: Rendezvous) -> Found:
+    def apply(self, envelope: Rendezvous, offset: int = 0) -> Found:
+        """`offset`: that of the record in the rendezvous log."""
         found = Found()
         if envelope.origin != "none":
             origin = (envelope.origin, envelope.partition)
@@ -90,6 +103,7 @@ class Partition:
                 return found
             self.progress.seen[origin] = envelope.offset
         self.progress.log_time = max(self.progress.log_time, envelope.arrived_at)
+        self._close_auctions(offset, found)
         self._expire(found)
         match envelope.record:
             case CanonicalSubscription() as subscription:
@@ -98,6 +112,8 @@ class Partition:
                 self._withdraw(withdrawal, found)
             case CanonicalPublication() as publication:
                 self._publish(publication, envelope, found)
+        for auction in self.auctions.values():
+            self._award(auction, self.progress.log_time, offset, found)
         return found
 
     def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
@@ -144,6 +160,8 @@ class Partition:
             for live in self.subscriptions.values():
                 if self._matches(live, held):
                     self._notify(live, held, "live", found)
+            if record.best is not None:
+                self.auctions[record.publication_id] = Auction(held)
         self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
@@ -169,7 +187,18 @@ class Partition:
         )
 
     def _notify(self, live: Live, held: Held, phase: Phase, found: Found) -> None:
-        subscription, publication = live.record, held.record
+        self._tell(live.record, held, phase, found)
+
+    def _tell(
+        self,
+        subscription: CanonicalSubscription,
+        held: Held,
+        phase: Phase,
+        found: Found,
+        value: Value | None = None,
+        change: int | None = None,
+    ) -> None:
+        publication = held.record
         told = [("subscriber", subscription.subscriber_id)]
         if publication.publisher_id is not None:
             told.append(("publisher", publication.publisher_id))
@@ -177,7 +206,7 @@ class Partition:
             found.notifications.append(
                 Notification(
                     notification_id(
-                        subscription.subscription_id, subscription.version, publication.publication_id, role
+                        subscription.subscription_id, subscription.version, publication.publication_id, role, change
                     ),
                     subscription.subscription_id,
                     str(subscription.version),
@@ -189,8 +218,63 @@ class Partition:
                     self.progress.log_time,
                     phase,
                     held.earlier,
+                    value,
                 )
             )
+
+    # ---------------------------------------------------------------- best offers
+
+    def _close_auctions(self, offset: int, found: Found) -> None:
+        """Those that have expired. What stood just before decides, and not the record that has told the time."""
+        for name, auction in list(self.auctions.items()):
+            if auction.held.expires_at <= self.progress.log_time:
+                self._award(auction, auction.held.expires_at - 1, offset, found)
+                found.offers.append(self._offer(auction, offset, final=True))
+                del self.auctions[name]
+
+    def _award(self, auction: Auction, moment: int, offset: int, found: Found) -> None:
+        """Who holds it then? The best bid of the subscriptions that have not ended; of equal ones the earlier."""
+        best = auction.held.record.best
+        assert best is not None
+        highest = best.prefer == "highest"
+        holder: tuple[CanonicalSubscription, Bid] | None = None
+        for live in sorted(self.subscriptions.values(), key=lambda live: live.record.version):
+            if live.record.ends_at is not None and live.record.ends_at <= moment:
+                continue
+            if not oracle.matches(live.query, auction.held.offer):
+                continue
+            made = bid(live.query.disjuncts, live.query.semantics, auction.held.offer, best.attribute, highest=highest)
+            if made is None:
+                continue
+            if holder is None or (made > holder[1] if highest else made < holder[1]):
+                holder = (live.record, made)
+        before, auction.holder = auction.holder, holder
+        if holder == before:
+            return
+        # when nobody holds it any more, who held it last is told so, without a value
+        told = holder or before
+        assert told is not None
+        self._tell(told[0], auction.held, "best", found, None if holder is None else holder[1].value, offset)
+        found.offers.append(self._offer(auction, offset))
+
+    def _offer(self, auction: Auction, offset: int, *, final: bool = False) -> BestOffer:
+        publication, now = auction.held.record, self.progress.log_time
+        if auction.holder is None:
+            return BestOffer(
+                publication.publication_id, publication.topic, None, None, None, None, now, offset, final=final
+            )
+        subscription, made = auction.holder
+        return BestOffer(
+            publication.publication_id,
+            publication.topic,
+            subscription.subscription_id,
+            str(subscription.version),
+            subscription.subscriber_id,
+            made.value,
+            now,
+            offset,
+            final=final,
+        )
 
     def _earlier(self, topic: str) -> list[Held]:
         """The valid publications on exactly that topic: the greatest `published_at` first, then the later in the log."""

@@ -178,7 +178,9 @@ class PublicationRouter(Router):
             except SchemaError as error:
                 refused[row] = error
         for row in np.flatnonzero(columns.ok & (columns.best != NO_BEST)).tolist():
-            refused[row] = SchemaError("bad_value", "best offers are not taken by this version: leave out best")
+            reason = self._scheme.refuses_best((columns.topic[row] or b"").decode())
+            if reason:
+                refused[row] = SchemaError("bad_value", reason)
         reserved = [number for number, name in enumerate(columns.attributes.names) if name.startswith(PREVIOUS)]
         if reserved:
             entries = np.flatnonzero(np.isin(columns.attributes.name, reserved))

@@ -13,16 +13,20 @@ from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings
 from streams.app import WorkerApp
+from streams.status import Status, show_status
 
 log = logging.getLogger("pastforward.worker")
 
 
-def run_worker(settings: Settings, bootstrap: str, partitions: int) -> None:
-    """Does not return: the process ends with 0 after a signal, with 1 after a failure."""
+def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
+    """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
     made = WorkerApp(settings, bootstrap, partitions, open_registry(settings))
+    if status:
+        show_status(made.app, Status(made.metrics, made.ownership))
     # `faust worker` would turn the web server on at 0.0.0.0, whatever the settings say; this does not.
     worker = faust.Worker(made.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)
+    worker.spinner = None  # it writes to whatever standard output is
     log.info("worker of %s at %s, %d partitions", settings.application, bootstrap, partitions)
     try:
         worker.execute_from_commandline()

@@ -64,7 +64,8 @@ def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFacto
 
     def start(**settings: object) -> WorkerUnderTest:
         settings.setdefault("data_dir", tmp_path_factory.mktemp("worker"))
-        worker = WorkerUnderTest(broker.bootstrap, {name: str(value) for name, value in settings.items()})
+        bootstrap = str(settings.pop("bootstrap", broker.bootstrap))
+        worker = WorkerUnderTest(bootstrap, {name: str(value) for name, value in settings.items()})
         started.append(worker)
         return worker
 
@@ -83,8 +84,11 @@ def outside(broker: embedded.Broker, start_worker: StartWorker) -> Iterator[Outs
     client.close()
 
 
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture
-def command() -> Callable[..., subprocess.CompletedProcess[str]]:
+def command() -> Command:
     """Runs `pastforward …` as a user does."""
 
     def run(

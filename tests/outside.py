@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+READ = ("notifications", "dead-letters", "rendezvous", "backfill-requests", "best-offers")
 PATIENCE = 60.0  # seconds until something that must come has not come
 
 
@@ -100,16 +101,11 @@ class Outside:
         self._consumer.assign(
             [
                 TopicPartition(prefix + name, partition, 0)
-                for name in ("notifications", "dead-letters", "rendezvous", "backfill-requests")
+                for name in READ
                 for partition in self._consumer.list_topics(prefix + name).topics[prefix + name].partitions
             ]
         )
-        self.records: dict[str, list[Any]] = {
-            "notifications": [],
-            "dead-letters": [],
-            "rendezvous": [],
-            "backfill-requests": [],
-        }
+        self.records: dict[str, list[Any]] = {name: [] for name in READ}
 
     def send(self, topic: str, key: str | bytes | None, value: Any, **more: Any) -> None:
         """`value`: None, bytes as they are, anything else as JSON. Returns when the broker has it."""
@@ -138,9 +134,12 @@ class Outside:
             if len(found) >= count:
                 return found
             assert time.monotonic() < deadline, f"{len(found)} of {count} records came: {found}"
-            for message in self._consumer.consume(1000, 0.1):
-                assert message.error() is None, message.error()
-                self.records[message.topic().removeprefix(self.prefix)].append(message)
+            self._poll()
+
+    def _poll(self) -> None:
+        for message in self._consumer.consume(1000, 0.1):
+            assert message.error() is None, message.error()
+            self.records[message.topic().removeprefix(self.prefix)].append(message)
 
     def notified(self, name: str, count: int = 1) -> list[dict[str, Any]]:
         """The notifications of a subscription."""
@@ -152,6 +151,23 @@ class Outside:
     def stored(self, name: str, count: int = 1) -> None:
         """Waits until the router has put the record of that key into the rendezvous log, so that what is sent next comes later."""
         self.wait("rendezvous", lambda m: m.key() == name.encode(), count)
+
+    def routed(self, name: str) -> None:
+        """As `stored`, for a record that may also be refused."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(
+            m.key() == name.encode() for topic in ("rendezvous", "dead-letters") for m in self.records[topic]
+        ):
+            assert time.monotonic() < deadline, f"{name} did not come"
+            self._poll()
+
+    def settle(self, topic: str) -> None:
+        """Waits until everything that was routed to the partition of a topic has been matched."""
+        name = uuid.uuid4().hex
+        self.subscribe(name, topic=topic)
+        self.stored(name)
+        self.publish(f"{name}-p", topic=topic)
+        self.notified(name)
 
     def close(self) -> None:
         self._consumer.close()

@@ -77,7 +77,9 @@ class WorkerProcess:
         self._url = f"http://127.0.0.1:{web_port}/ready"
         # a session of its own: Ctrl-C reaches us, and we stop it in order
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pastforward", "worker", *flags], start_new_session=True, stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "pastforward", "worker", "--no-status", *flags],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
         )
 
     def check(self) -> None:
@@ -204,8 +206,9 @@ def _kept(config: Any) -> str:
 
 @click.command()
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of the log on standard error.")
+@click.option("--status/--no-status", default=None, help="A line with rates; by default on a terminal.")
 @with_settings(*WORKER)
-def worker(settings: Settings, log_format: str) -> None:
+def worker(settings: Settings, log_format: str, status: bool | None) -> None:
     """Run one worker: router and matcher, for its share of the partitions.
 
     \b
@@ -223,9 +226,11 @@ def worker(settings: Settings, log_format: str) -> None:
         bootstrap = found.bootstrap
     else:
         bootstrap = settings.bootstrap_servers
-    _log(log_format)
+    terminal = sys.stderr.isatty() and log_format == "text"
+    status = terminal if status is None else status
+    _log(log_format, over="\r\x1b[2K" if status else "")
     count, _ = topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
-    run_worker(settings, bootstrap, count)
+    run_worker(settings, bootstrap, count, status=status)
 
 
 class _JsonLines(logging.Formatter):
@@ -241,9 +246,10 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def _log(form: str) -> None:
+def _log(form: str, over: str = "") -> None:
+    """`over`: what a message begins with, to be written over the status line."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
+    plain = logging.Formatter(over + "%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if form == "json" else plain)
     logging.basicConfig(level=os.environ.get("LOGLEVEL", "WARNING"), handlers=[handler], force=True)
     logging.getLogger("pastforward").setLevel("INFO")

@@ -18,13 +18,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.text import Text
 
 from matching.values import Value
-from pastforward.cli.later import not_built
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.client import Client, Moment
 from pastforward.errors import UserError
 from pastforward.settings import Settings, parse_duration
-from schemas import Notification, Publication, SchemaError, decode_publication
-from schemas.records import Scope, Semantics, TimeBasis
+from schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
+from schemas.records import Prefer, Scope, Semantics, TimeBasis
 from schemas.times import datetime_of, micros_of_text
 
 PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
@@ -139,6 +138,8 @@ def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
 @click.option("--at", "published_at", type=MOMENT, help="When it happened; its arrival if left out.")
 @click.option("--expires", "expires_at", type=MOMENT, help="+10m: for ten minutes; never if left out.")
 @click.option("--where", help="A published condition, as in SQL.", metavar="CONDITION")
+@click.option("--best", "best_attribute", help="Whose best offer is looked for, until it expires.", metavar="ATTRIBUTE")
+@click.option("--prefer", type=click.Choice(["highest", "lowest"]), default="highest", help="Which offer is best.")
 @click.option("--self-join", is_flag=True, help="Carry the ids of earlier publications on this topic.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @with_settings(*CONNECTION)
@@ -152,6 +153,8 @@ def publish(
     published_at: Moment,
     expires_at: Moment,
     where: str | None,
+    best_attribute: str | None,
+    prefer: str,
     self_join: bool,
     as_json: bool,
 ) -> None:
@@ -162,6 +165,7 @@ def publish(
     \b
     Example: pastforward publish --topic 1.4.2 kind=accident severity=4
              pastforward publish --file publications.jsonl
+             pastforward publish --topic 7.1 --where "price >= 100" --best price --expires +10m lot=painting
     """
     with Client(settings=settings) as client:
         if file is not None:
@@ -179,6 +183,7 @@ def publish(
             published_at=published_at,
             expires_at=expires_at,
             where=where,
+            best=Best(best_attribute, cast(Prefer, prefer)) if best_attribute else None,
             self_join=self_join,
         )
     click.echo(json.dumps({"publication_id": name}) if as_json else f"publication {name}")
@@ -230,33 +235,61 @@ def _lines(file: IO[bytes]) -> Iterator[Publication]:
 @click.command()
 @click.option("--recipient", help="Only what this subscriber or publisher is told.")
 @click.option("--since", type=MOMENT, help="-10m: also what was notified in the last ten minutes.")
+@click.option("--best", "of_best", is_flag=True, help="Best offers instead: who holds each, and every change.")
 @click.option("--count", type=int, help="End after so many.")
 @click.option("--timeout", type=float, help="End after so many seconds without any.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
 @with_settings(*CONNECTION)
 def watch(
-    settings: Settings, recipient: str | None, since: Moment, count: int | None, timeout: float | None, as_json: bool
+    settings: Settings,
+    recipient: str | None,
+    since: Moment,
+    of_best: bool,
+    count: int | None,
+    timeout: float | None,
+    as_json: bool,
 ) -> None:
     """Print notifications as they come.
 
     \b
     Example: pastforward watch --recipient anna --since -1h
+             pastforward watch --best
     """
+    if of_best and (recipient or since is not None):
+        raise UserError("--best shows all best offers as they stand: leave out --recipient and --since")
     console = Console()
     with Client(settings=settings) as client:
-        notifications = client.notifications(recipient, since=since, timeout=timeout)
-        for number, notification in enumerate(notifications, 1):
+        seen: Iterator[Notification | BestOffer] = (
+            client.best_offers(timeout=timeout)
+            if of_best
+            else client.notifications(recipient, since=since, timeout=timeout)
+        )
+        for number, record in enumerate(seen, 1):
             if as_json:
-                click.echo(json.dumps(_plain(notification)))
+                click.echo(json.dumps(_plain(record), default=str))
                 sys.stdout.flush()
             else:
-                console.print(_line(notification))
+                console.print(_offer_line(record) if isinstance(record, BestOffer) else _line(record))
             if count and number >= count:
                 return
 
 
-def _plain(notification: Notification) -> dict[str, Any]:
-    return {name: value for name, value in asdict(notification).items() if value not in (None, ())}
+def _plain(record: Notification | BestOffer) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if value is not None and value != ()}
+
+
+def _offer_line(offer: BestOffer) -> Text:
+    line = Text()
+    line.append(datetime_of(offer.changed_at).strftime("%H:%M:%S.%f")[:-3], "dim")
+    line.append(" final " if offer.final else " best  ", PHASES["best"])
+    line.append(offer.publication_id, "bold")
+    line.append(f" at {offer.topic} ", "dim")
+    if offer.subscription_id is None:
+        line.append("has no offer")
+    else:
+        line.append(f"{offer.value} ", "bold")
+        line.append(f"by {offer.subscriber_id} ({offer.subscription_id})")
+    return line
 
 
 def _line(notification: Notification) -> Text:
@@ -268,17 +301,39 @@ def _line(notification: Notification) -> Text:
     line.append(" ← ")
     line.append(notification.publication_id, "bold")
     line.append(f" at {notification.topic or 'the root'}", "dim")
+    if notification.phase == "best":
+        line.append(" none any more" if notification.value is None else f" {notification.value}", "cyan")
     return line
 
 
 @click.command()
 @click.argument("subscription_id")
 @click.argument("publication_id")
-@with_settings(*CONNECTION)
-def explain(settings: Settings, subscription_id: str, publication_id: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION, "hot_window", "routing", "routing_depth")
+def explain(settings: Settings, subscription_id: str, publication_id: str, as_json: bool) -> None:
     """Tell why a subscription and a publication did or did not match.
+
+    Give the same hot window and routing as the workers have. Exit code 0: they matched; 3: they did not, or not yet.
 
     \b
     Example: pastforward explain 4f1c2b 77ab01
     """
-    not_built("explain")
+    from streams.explain import Explainer  # the streams take a second to import
+
+    with Client(settings=settings) as client, Console(stderr=True).status("reading") as status:
+        explainer = Explainer(
+            settings,
+            client.bootstrap_servers,
+            client.registry,
+            lambda what, done, total: status.update(f"{what}: {done:,} of {total:,}") if done % 10_000 == 0 else None,
+        )
+        verdict = explainer.explain(subscription_id, publication_id)
+    if as_json:
+        click.echo(json.dumps(asdict(verdict)))
+    else:
+        click.secho(verdict.outcome, fg="green" if verdict.outcome == "matched" else "yellow", bold=True)
+        for reason in verdict.reasons:
+            click.echo(f"  {reason}")
+    if verdict.outcome != "matched":
+        sys.exit(3)

@@ -34,6 +34,11 @@ class Dewey(Scheme):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         return self.of_topic(publication.topic)
 
+    def refuses_best(self, topic: str) -> str | None:
+        if topic and topic.count(".") + 1 >= self.depth:
+            return None
+        return f"best needs a topic of at least {self.depth} components (ROUTING_DEPTH); this is {topic!r}"
+
     def route_publications(self, publications: Publications) -> Placement:
         topics = publications.topics.owned()
         found = np.empty(len(topics.offset), np.int32)

@@ -39,6 +39,10 @@ class Scheme(ABC):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         """The partitions that the publication is sent to."""
 
+    def refuses_best(self, topic: str) -> str | None:
+        """Why a publication on that topic cannot ask for the best offer; None: it can. All bids must meet at one partition."""
+        return f"best needs dewey routing; the scheme here is {self.name}"
+
     def route_publications(self, publications: Publications) -> Placement:
         """The same as `publication` for each row of a chunk."""
         return Placement.of([self.publication(publications.row(row)) for row in range(len(publications))])

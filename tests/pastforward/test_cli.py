@@ -46,7 +46,7 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
 
 
 def test_what_is_not_built_says_so(command: Command) -> None:
-    done = command("explain", "a", "b")
+    done = command("routing", "apply")
     assert (done.returncode, done.stdout) == (2, "")
     assert "not built yet" in done.stderr
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from matching import Condition
-from schemas import CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
+from schemas import Best, CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
 
 SECOND = 1_000_000
 HOT = 20 * SECOND
@@ -19,6 +19,8 @@ CONDITIONS = [
     "x BETWEEN 1 AND 3 AND y != 2",
     "text LIKE 'a%'",
     "x IS NULL",
+    "x <= 2",
+    "x <= 3 AND y BETWEEN 0 AND 2",
     "text = 'ab' AND x IN (1, 2)",
 ]
 WITH_PREVIOUS = ["previous.x < 2", "x = 1 AND previous.x IS NULL"]
@@ -77,13 +79,19 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
             if draw(st.booleans()):
                 attributes["text"] = draw(st.sampled_from(["ab", "b", ""]))
             where = draw(st.sampled_from(PUBLISHED))
+            # the router takes them only where one partition has the whole topic
+            asks = topic != "" and draw(st.integers(0, 2)) == 0
+            if asks:
+                partitions = (0,)
             record = CanonicalPublication(
                 draw(st.sampled_from(["p1", "p2", "p3"])) if draw(st.integers(0, 5)) == 0 else f"q{len(log)}",
                 draw(st.sampled_from([None, None, "publisher"])),
                 topic,
                 published,
                 None if expires is None else published + expires,
-                None,
+                Best(draw(st.sampled_from(["x", "y", "text"])), draw(st.sampled_from(["highest", "lowest"])))
+                if asks
+                else None,
                 draw(st.booleans()),
                 attributes,
                 None if where is None else form(where),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 
 from schemas import Notification, Rendezvous, encode
 from state import open_store
+from streams.auctions import KEY
 from streams.engine import Before, Effects, Engine, pack, unpack
+from streams.progress import decode_progress, encode_progress
 from streams.reference import Partition
 from tests.streams.logs import HOT, logs
+
+EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
 
 
 def shown(notification: Notification) -> tuple[Any, ...]:
@@ -27,6 +32,7 @@ def shown(notification: Notification) -> tuple[Any, ...]:
         notification.phase,
         notification.matched_at,
         notification.earlier_ids,
+        str(notification.value),
     )
 
 
@@ -42,35 +48,99 @@ def chunks(log: list[Rendezvous], cuts: list[int]) -> list[list[Rendezvous]]:
     return [log[a:b] for a, b in pairwise(edges)]
 
 
-def feed(engine: Engine, chunk: list[Rendezvous]) -> Effects:
-    return engine.process([encode(envelope) for envelope in chunk], [envelope.arrived_at for envelope in chunk])
+def feed(engine: Engine, chunk: list[Rendezvous], offset: int) -> Effects:
+    return engine.process(
+        [encode(envelope) for envelope in chunk],
+        [envelope.arrived_at for envelope in chunk],
+        range(offset, offset + len(chunk)),
+    )
+
+
+class Engines:
+    """An engine that can be stopped and started between chunks, from its store or from what Kafka would have."""
+
+    def __init__(self, directory: str, layout: str, in_memory: bool) -> None:
+        self._directory, self._layout, self._in_memory = directory, layout, in_memory
+        self._number = 0
+        self._changelog: dict[bytes, bytes] = {}
+        self._log: list[Rendezvous] = []
+        self.engine = self._open()
+
+    def _open(self) -> Engine:
+        place = f"{self._directory}/{self._number}"
+        store = open_store(place, self._layout, hot_window=HOT, lateness=HOT, budget=32 << 20)
+        return Engine(0, HOT, store, in_memory=self._in_memory)
+
+    def feed(self, chunk: list[Rendezvous]) -> Effects:
+        effects = feed(self.engine, chunk, len(self._log))
+        self._log += chunk
+        self.engine.commit(len(self._log))
+        for name, record in effects.live.items():
+            if record is None:
+                self._changelog.pop(name, None)
+            else:
+                self._changelog[name] = record
+        return effects
+
+    def restart(self) -> None:
+        self.engine.close()
+        self.engine = self._open()
+        assert self.engine.offset == len(self._log)
+        self.engine.load()
+
+    def rebuild(self) -> None:
+        """As `streams.recovery` does it: the publications of the last two hot windows, then the changelog."""
+        progress, _ = decode_progress(encode_progress(self.engine.progress, len(self._log)))
+        self.engine.close()
+        self._number += 1
+        self.engine = self._open()
+        times = list(accumulate((envelope.arrived_at for envelope in self._log), max))
+        start = next((i for i, at in enumerate(times) if at >= progress.log_time - 2 * HOT), len(times))
+        kept = self._log[start:]
+        if kept:
+            self.engine.remember([encode(envelope) for envelope in kept], times[start:])
+        auctions = [value for name, value in self._changelog.items() if name.startswith(KEY)]
+        live = [value for name, value in self._changelog.items() if not name.startswith(KEY)]
+        self.engine.adopt(live, auctions, progress)
+        self.engine.commit(len(self._log))
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(logs(), st.lists(st.integers(0, 100), max_size=6), st.sampled_from(["dual", "two"]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    logs(),
+    st.lists(st.integers(0, 100), max_size=6),
+    st.sampled_from(["dual", "two"]),
+    st.lists(st.sampled_from(["go on", "restart", "rebuild"]), min_size=7, max_size=7),
+)
+@settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 def test_chunks_give_what_single_records_give(
-    in_memory: bool, log: list[Rendezvous], cuts: list[int], layout: str
+    in_memory: bool, log: list[Rendezvous], cuts: list[int], layout: str, between: list[str]
 ) -> None:
     reference = Partition(0, HOT)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        open_store(directory, layout, hot_window=HOT, lateness=HOT, budget=32 << 20) as store,
-    ):
-        engine = Engine(0, HOT, store, in_memory=in_memory)
-        offset = 0
-        for chunk in chunks(log, cuts):
-            found = [reference.apply(envelope) for envelope in chunk]
-            effects = feed(engine, chunk)
-            offset += len(chunk)
-            engine.commit(offset)
-            wanted = [shown(n) for f in found for n in f.notifications]
-            assert sorted(map(shown, effects.notifications)) == sorted(wanted)
-            assert requested(effects) == [r for f in found for r in requested(f)]
-            assert engine.progress.log_time == reference.progress.log_time
-            assert engine.progress.seen == reference.progress.seen
-            live = {name.decode() for name in engine.subscribers.names()}
-            assert live == set(reference.subscriptions)
+    offset = 0
+    with tempfile.TemporaryDirectory() as directory:
+        engines = Engines(directory, layout, in_memory)
+        try:
+            for chunk, then in zip(chunks(log, cuts), between, strict=False):
+                found = [reference.apply(envelope, offset + i) for i, envelope in enumerate(chunk)]
+                effects = engines.feed(chunk)
+                offset += len(chunk)
+                wanted = [shown(n) for f in found for n in f.notifications]
+                assert sorted(map(shown, effects.notifications)) == sorted(wanted)
+                assert effects.offers == [offer for f in found for offer in f.offers]
+                assert requested(effects) == [r for f in found for r in requested(f)]
+                assert engines.engine.progress.log_time == reference.progress.log_time
+                assert engines.engine.progress.seen == reference.progress.seen
+                live = {name.decode() for name in engines.engine.subscribers.names()}
+                assert live == set(reference.subscriptions)
+                if then == "restart":
+                    engines.restart()
+                elif then == "rebuild":
+                    engines.rebuild()
+        finally:
+            engines.engine.close()
 
 
 @given(st.binary(), st.none() | st.binary(min_size=1), st.lists(st.text(min_size=1), max_size=5))

@@ -1,279 +1,296 @@
-"""Kills, takeovers and lost disks: a read-committed consumer sees each expected notification exactly once.
-
-The two inputs have no common order, so the rendezvous log decides: the reference reads it record by record, and says what must have
-been notified. The log itself is held against the inputs.
-"""
+"""Kills, takeovers, lost disks, zombies and broken brokers: a read-committed consumer sees each expected notification exactly once."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import os
 import random
 import shutil
+import signal
 import time
-from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError as AsyncKafkaError
 
+from pastforward import broker as embedded
 from pastforward.broker import Broker
-from pastforward.topics import watermarks
-from schemas import CanonicalPublication, Withdrawal, decode_notification, decode_rendezvous
-from streams.reference import Partition
-from streams.routing import Publication, Subscription, make_scheme
-from tests.conftest import StartWorker
-from tests.outside import PATIENCE, WorkerUnderTest
+from pastforward.settings import Settings, load
+from pastforward.topics import Topics, connect, ensure
+from streams.connection import Connection
+from streams.delivery import make_sender
+from streams.outgoing import Outgoing
+from tests.conftest import ROOT, StartWorker
+from tests.outside import PATIENCE
+from tests.streams.system import MANY_TOPICS, Log, Setup, System, check, check_inputs
 
 pytestmark = pytest.mark.broker
-PARTITIONS = 2
-HOT = "30s"
-TOPICS = ["", "1", "1.2", "2", "2.1", "3.3.3", "4"]
+
+# -------------------------------------------------------------------------------------------------------------------- kills
 
 
-class Load:
-    """Random records in JSON, seeded; sent in bursts."""
-
-    def __init__(self, bootstrap: str, prefix: str, seed: int) -> None:
-        self.prefix, self.random = prefix, random.Random(seed)
-        self.producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "linger.ms": 5,
-            }
-        )
-        self.sent: Counter[str] = Counter()
-
-    def burst(self, count: int) -> None:
-        for _ in range(count):
-            self._one()
-            self.producer.poll(0)
-        assert self.producer.flush(PATIENCE) == 0
-
-    def _one(self) -> None:
-        rng = self.random
-        topic = rng.choice(TOPICS)
-        kind = rng.random()
-        if kind < 0.5:
-            number = self.sent["publications"] if rng.random() < 0.95 else rng.randint(0, 50)
-            name = (
-                f"p{number}"  # sometimes one that was there before: publications are immutable, its topic is the same
-            )
-            fields: dict[str, Any] = {
-                "topic": TOPICS[number % len(TOPICS)],
-                "attributes": {"x": rng.randint(0, 9), "kind": rng.choice("ab")},
-            }
-            if rng.random() < 0.2:
-                fields["expires_at"] = time.time_ns() // 1000 + rng.randint(0, 5_000_000)
-            if rng.random() < 0.1:
-                fields["publisher_id"] = "publisher"
-            self._send("publications", name, fields)
-        elif kind < 0.9:
-            fields = {
-                "subscriber_id": rng.choice(["anna", "ben"]),
-                "topic": topic,
-                "where": f"x >= {rng.randint(0, 9)}",
-            }
-            if rng.random() < 0.5:
-                fields["starts_at"] = time.time_ns() // 1000 - rng.randint(0, 20_000_000)
-            self._send("subscriptions", f"s{rng.randint(0, 60)}", fields)
-        elif kind < 0.97:
-            self._send("subscriptions", f"s{rng.randint(0, 60)}", None)
-        else:
-            self._send("publications", f"bad{self.sent['publications']}", {"topic": "1..2"})
-
-    def _send(self, topic: str, key: str, value: Any) -> None:
-        self.sent[topic] += 1
-        self.producer.produce(self.prefix + topic, key=key, value=None if value is None else json.dumps(value))
+def some_progress(system: System, rng: random.Random, burst: int) -> None:
+    """Returns somewhere in the work on a burst."""
+    want = sum(system.log.committed("rendezvous").values()) + rng.randint(0, burst)
+    deadline = time.monotonic() + 2
+    while sum(system.log.committed("rendezvous").values()) < want and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
-class Log:
-    """What is on the topics of a prefix."""
-
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self.bootstrap, self.prefix = bootstrap, prefix
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
-
-    def consumer(self) -> Consumer:
-        return Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": f"{self.prefix}reader",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-            }
-        )
-
-    def ends(self, topic: str) -> dict[int, int]:
-        reader = self.consumer()
-        found = {p: end for p, (_, end) in watermarks(reader, self.prefix + topic).items()}
-        reader.close()
-        return found
-
-    def committed(self, topic: str) -> dict[int, int]:
-        group = f"{self.prefix}worker"
-        (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        name = self.prefix + topic
-        return {tp.partition: tp.offset for tp in future.result().topic_partitions if tp.topic == name}
-
-    def wait(self, worker: WorkerUnderTest) -> dict[int, int]:
-        """Until everything sent so far is through. Returns the rendezvous offsets up to which that is so."""
-        deadline = time.monotonic() + 2 * PATIENCE
-
-        def reached(topic: str, ends: dict[int, int]) -> bool:
-            at = self.committed(topic)
-            return all(at.get(p, 0) >= end for p, end in ends.items())
-
-        for topic in ("subscriptions", "publications", "rendezvous"):
-            ends = self.ends(topic)
-            while not reached(topic, ends):
-                assert worker.process.poll() is None, worker.said()
-                assert time.monotonic() < deadline, f"{topic}: {self.committed(topic)} of {ends}\n{worker.said()}"
-                time.sleep(0.1)
-        return ends
-
-    def read(self, topic: str) -> dict[int, list[Any]]:
-        reader = self.consumer()
-        reader.assign([TopicPartition(self.prefix + topic, p, 0) for p in range(PARTITIONS)])
-        found: dict[int, list[Any]] = {p: [] for p in range(PARTITIONS)}
-        open_ = set(found)
-        while open_:
-            for message in reader.consume(1000, 1.0):
-                if message.error():
-                    open_.discard(message.partition())
-                else:
-                    found[message.partition()].append(message)
-        reader.close()
-        return found
+def kill(system: System, victim: int, *, lose_disk: bool) -> None:
+    system.workers[victim].kill()
+    if lose_disk:
+        shutil.rmtree(system.directory(victim) / "worker")
+    system.workers[victim] = system.start(victim)
 
 
-def check(log: Log, ends: dict[int, int]) -> int:
-    """Every pair that the log decides was notified, once; nothing else was. Returns how many."""
-    expected: Counter[str] = Counter()
-    scheme = make_scheme("dewey", PARTITIONS, 1)
-    seen: set[tuple[int, str, int, int]] = set()
-    for number, messages in log.read("rendezvous").items():
-        reference = Partition(number, 30_000_000)
-        for message in messages:
-            if message.offset() >= ends[number]:
-                break
-            envelope = decode_rendezvous(message.value())
-            if envelope.origin == "none":
-                envelope.arrived_at = message.timestamp()[1] * 1000
-            else:
-                place = (number, envelope.origin, envelope.partition, envelope.offset)
-                assert place not in seen, f"{place} was routed twice"
-                seen.add(place)
-            check_route(scheme, envelope)
-            expected.update(n.notification_id for n in reference.apply(envelope).notifications)
-    told = Counter(
-        decode_notification(message.value()).notification_id
-        for messages in log.read("notifications").values()
-        for message in messages
-    )
-    assert max(expected.values(), default=1) == 1
-    assert told == expected
-    return len(told)
-
-
-def check_route(scheme: Any, envelope: Any) -> None:
-    record = envelope.record
-    if isinstance(record, CanonicalPublication):
-        assert envelope.partitions == scheme.publication(Publication(record.publication_id, record.topic))
-    elif record is not None and not isinstance(record, Withdrawal):
-        assert envelope.partitions == scheme.subscription(
-            Subscription(record.subscription_id, record.topic, record.scope, record.where)
-        )
-
-
-def check_inputs(log: Log) -> None:
-    """Every good input is in the log, every bad one is a dead letter."""
-    routed = {
-        (envelope.origin, envelope.partition, envelope.offset)
-        for messages in log.read("rendezvous").values()
-        for envelope in (decode_rendezvous(m.value()) for m in messages)
-    }
-    letters = sum(len(messages) for messages in log.read("dead-letters").values())
-    bad = 0
-    for partition, messages in log.read("publications").items():
-        for message in messages:
-            if message.key().startswith(b"bad"):
-                bad += 1
-            else:
-                assert ("publications", partition, message.offset()) in routed
-    assert letters == bad
+def through_kills(system: System, kills: int, burst: int, lose: Callable[[int], bool]) -> None:
+    rng = random.Random(7)
+    system.start_all()
+    system.wait_ready()
+    for number in range(kills):
+        system.load.burst(burst)
+        victim = number % system.setup.workers
+        if rng.random() < 0.8:  # else it is killed before it has come back
+            system.workers[victim].wait_ready()
+        some_progress(system, rng, burst)
+        kill(system, victim, lose_disk=lose(number))
+    system.load.burst(burst)
+    system.finish()
+    repeats = system.setup.delivery == "at-least-once"
+    assert check(system.log, repeats=repeats) > 100
+    check_inputs(system.log, repeats=repeats)
 
 
 @pytest.mark.parametrize(
-    ("settings", "workers"),
+    "setup",
     [
-        pytest.param({"index": "memory", "layout": "dual"}, 1, id="memory-dual"),
-        pytest.param({"index": "disk", "layout": "two"}, 2, id="disk-two-two-workers"),
+        pytest.param(Setup("kills-memory."), id="memory-dual"),
+        pytest.param(Setup("kills-disk.", "disk", "two", workers=2, format="avro"), id="disk-two-two-workers"),
+        pytest.param(Setup("kills-repeat.", delivery="at-least-once"), id="at-least-once"),
     ],
 )
-def test_kills_lose_and_repeat_nothing(
-    broker: Broker, start_worker: StartWorker, tmp_path: Path, settings: dict[str, str], workers: int
-) -> None:
-    through_kills(broker, start_worker, tmp_path, settings, workers, kills=3, burst=250)
+def test_kills_lose_and_repeat_nothing(broker: Broker, start_worker: StartWorker, tmp_path: Path, setup: Setup) -> None:
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    through_kills(system, 3, 250, lambda number: number % 2 == 1)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("lose", [False, True], ids=["disk-kept", "disk-lost"])
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("index", ["memory", "disk"])
-def test_fifty_kills(broker: Broker, start_worker: StartWorker, tmp_path: Path, index: str, workers: int) -> None:
-    through_kills(broker, start_worker, tmp_path, {"index": index}, workers, kills=50, burst=4000)
-
-
-def through_kills(
-    broker: Broker,
-    start_worker: StartWorker,
-    tmp_path: Path,
-    settings: dict[str, str],
-    workers: int,
-    kills: int,
-    burst: int,
+def test_fifty_kills(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, index: str, workers: int, lose: bool
 ) -> None:
-    prefix = f"faults-{settings['index']}-{workers}-{kills}."
+    setup = Setup(f"fifty-{index}-{workers}-{lose}.", index, workers=workers, hot_window="5s", topics=MANY_TOPICS)
+    through_kills(System(broker.bootstrap, start_worker, tmp_path, setup), 50, 4000, lambda _: lose)
+
+
+# ------------------------------------------------------------------------------------------------------- the broker itself
+
+
+class OwnBroker:
+    """A broker of the test's own, which may be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.settings = load({"data_dir": directory, "jars_dir": ROOT / ".jars"}, environment={})
+        self.running = embedded.start(self.settings)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.running.bootstrap
+
+    def kill_and_restart(self) -> None:
+        os.kill(self.running.pid, signal.SIGKILL)
+        self.running.stop()  # waits for its end
+        port = int(self.running.bootstrap.rpartition(":")[2])
+        self.running = embedded.start(self.settings, port)
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    own = OwnBroker(tmp_path_factory.mktemp("broker"))
+    yield own
+    own.running.stop()
+
+
+def through_broker_kills(system: System, own: OwnBroker, kills: int, burst: int) -> None:
     rng = random.Random(7)
+    system.start_all()
+    system.wait_ready()
+    for _ in range(kills):
+        system.load.burst(burst)
+        some_progress(system, rng, burst)
+        own.kill_and_restart()
+        system.revive()
+    system.load.burst(burst)
+    system.finish(revive=True)
+    assert check(system.log) > 100
+    check_inputs(system.log)
 
-    def start(number: int) -> WorkerUnderTest:
-        return start_worker(
-            topic_prefix=prefix,
-            partitions=PARTITIONS,
-            hot_window=HOT,
-            session_timeout="3s",
-            data_dir=tmp_path / str(number),
-            **settings,
-        )
 
-    for number in range(workers):
-        (tmp_path / str(number)).mkdir()
-    running = [start(number) for number in range(workers)]
-    for worker in running:
-        worker.wait_ready()
-    load = Load(broker.bootstrap, prefix, seed=1)
-    log = Log(broker.bootstrap, prefix)
-    for kill in range(kills):
-        load.burst(burst)
-        # anywhere in the work on that burst
-        before = sum(log.committed("rendezvous").values())
-        want = before + rng.randint(0, burst)
-        deadline = time.monotonic() + 2
-        while sum(log.committed("rendezvous").values()) < want and time.monotonic() < deadline:
-            pass
-        victim = kill % workers
-        running[victim].kill()
-        if kill % 2:
-            shutil.rmtree(tmp_path / str(victim))
-            (tmp_path / str(victim)).mkdir()
-        running[victim] = start(victim)
-    load.burst(burst)
-    ends = log.wait(running[0])
-    assert check(log, ends) > 100
-    check_inputs(log)
-    for worker in running:
-        assert worker.stop() == 0
+def test_a_broker_that_is_killed_and_comes_back(
+    own_broker: OwnBroker, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    system = System(own_broker.bootstrap, start_worker, tmp_path, Setup("broken."))
+    through_broker_kills(system, own_broker, 1, 400)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_five_kills_of_the_broker(
+    own_broker: OwnBroker, start_worker: StartWorker, tmp_path: Path, workers: int
+) -> None:
+    setup = Setup(f"five-{workers}.", workers=workers, hot_window="5s", topics=MANY_TOPICS)
+    through_broker_kills(System(own_broker.bootstrap, start_worker, tmp_path, setup), own_broker, 5, 33_400)
+
+
+# ------------------------------------------------------------------------------------------------- rebalances and restarts
+
+
+def test_rebalances_in_the_middle_of_chunks(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
+    """A second worker comes and goes while the first has a burst to work on."""
+    system = System(broker.bootstrap, start_worker, tmp_path, Setup("rebalance.", workers=1, topics=MANY_TOPICS))
+    system.start_all()
+    system.wait_ready()
+    for _ in range(2):
+        second = system.start(1)
+        system.load.burst(3000)
+        second.wait_ready()
+        system.load.burst(3000)
+        behind = system.log.ends("publications") != system.log.committed("publications")
+        assert second.stop() == 0, second.said()
+        assert behind, "the burst was too small: the rebalance met no chunk"
+    system.finish()
+    assert check(system.log) > 1000
+    check_inputs(system.log)
+
+
+def test_a_rolling_restart_loses_and_repeats_nothing(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
+    """In both deliveries: a worker that is stopped in order has committed what it has sent."""
+    setup = Setup("rolling.", delivery="at-least-once", workers=2, session_timeout="10s")
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    system.start_all()
+    system.wait_ready()
+    for number in range(setup.workers):
+        system.load.burst(500)
+        assert system.workers[number].stop() == 0, system.workers[number].said()
+        system.load.burst(500)
+        system.workers[number] = system.start(number)
+        system.workers[number].wait_ready()
+    system.finish()
+    assert check(system.log) > 100
+    check_inputs(system.log)
+
+
+# ------------------------------------------------------------------------------------------------------------------ zombies
+
+
+def test_a_stopped_zombie_comes_back(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
+    """Stopped in the middle of its work for longer than its session lasts, then woken: its partitions have another owner by then."""
+    system = System(broker.bootstrap, start_worker, tmp_path, Setup("zombie.", workers=2, topics=MANY_TOPICS))
+    system.start_all()
+    system.wait_ready()
+    zombie = system.workers[0]
+    system.load.burst(4000)
+    some_progress(system, random.Random(3), 2000)
+    zombie.process.send_signal(signal.SIGSTOP)
+    try:
+        # all of it is through: the other one owns every partition
+        system.log.wait(lambda: None)
+    finally:
+        zombie.process.send_signal(signal.SIGCONT)
+    system.load.burst(2000)
+    system.finish(revive=True)
+    assert check(system.log) > 100
+    check_inputs(system.log)
+
+
+def test_a_fenced_owner_cannot_commit(broker: Broker) -> None:
+    """The last moment: outputs and offset are sent, the commit is about to be."""
+    settings = load({"topic_prefix": "fenced.", "partitions": "1"}, environment={})
+    ensure(settings, connect(settings, broker.bootstrap))
+    asyncio.run(_fence(settings, broker.bootstrap))
+    log = Log(broker.bootstrap, Setup("fenced.", partitions=1))
+    assert [m.value() for m in log.each("notifications")] == [b"new owner"]
+    assert log.committed("rendezvous") == {0: 7}
+
+
+async def _fence(settings: Settings, bootstrap: str) -> None:
+    async def no_commit(offsets: object) -> None:
+        raise AssertionError("offsets go into the transaction")
+
+    topics = Topics(settings.topic_prefix)
+    partition = TopicPartition(topics.rendezvous, 0)
+    old, new = (make_sender(settings, Connection.of(settings, bootstrap), partition, no_commit) for _ in range(2))
+    await old.start()
+    producer = old._producer  # type: ignore[attr-defined]
+    commit = producer.commit_transaction
+
+    async def overtaken() -> None:
+        await new.start()
+        await commit()
+
+    producer.commit_transaction = overtaken
+    with pytest.raises(AsyncKafkaError):
+        await old.send(_saying(topics, b"old owner"), 5)
+    await new.send(_saying(topics, b"new owner"), 7)
+    with pytest.raises(AsyncKafkaError):
+        await old.send(_saying(topics, b"old owner again"), 6)
+    for sender in (old, new):
+        with suppress(AsyncKafkaError):
+            await sender.stop()
+
+
+def _saying(topics: Topics, value: bytes) -> Outgoing:
+    outgoing = Outgoing()
+    outgoing.send(topics.notifications, (0,), b"key", value)
+    return outgoing
+
+
+# ---------------------------------------------------------------------------------------------------------------- full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    if os.system(f"mount -t tmpfs -o size=24m tmpfs {place} 2>/dev/null"):
+        pytest.skip("a small file system cannot be mounted here")
+    yield place
+    os.system(f"umount -l {place}")
+
+
+def test_a_full_disk_stops_the_worker_until_there_is_room(
+    broker: Broker, start_worker: StartWorker, small_disk: Path
+) -> None:
+    system = System(broker.bootstrap, start_worker, small_disk, Setup("full."))
+    system.start_all()
+    system.wait_ready()
+    system.load.burst(300)
+    system.wait()
+    filler = small_disk / "filler"
+    with filler.open("wb") as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 12))
+            file.flush()
+    worker = system.workers[0]
+    deadline = time.monotonic() + PATIENCE
+    while worker.process.poll() is None:
+        assert time.monotonic() < deadline, worker.said()
+        system.load.burst(200)
+    assert worker.process.returncode == 1
+    filler.unlink()
+    said = worker.said()
+    assert "No space left" in said
+    assert "make room" in said
+    system.workers[0] = system.start(0)
+    system.load.burst(300)
+    system.finish()
+    assert check(system.log) > 100
+    check_inputs(system.log)

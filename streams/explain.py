@@ -1,0 +1,402 @@
+"""Why a subscription and a publication did or did not match, told from what is on the topics.
+
+Everything that decides is there: the two inputs, the rendezvous log with its order, the offsets that the workers have committed, and
+the notifications. Nothing is asked of a worker, so this works wherever Kafka can be reached. Input partitions are searched by key,
+the other topics from the moment on at which the record came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+from matching import Index, oracle
+from pastforward import topics as topics_module
+from pastforward.settings import Settings, show_duration
+from pastforward.topics import Topics
+from schemas import (
+    CanonicalPublication,
+    CanonicalSubscription,
+    Notification,
+    Publication,
+    Registry,
+    SchemaError,
+    Subscription,
+    Version,
+    Withdrawal,
+    canonical_publication,
+    canonical_subscription,
+    decode_notification,
+    decode_publication,
+    decode_rendezvous,
+    decode_subscription,
+)
+from schemas.times import datetime_of
+from streams.auctions import KEY
+from streams.identity import notification_id
+from streams.matcher import PROGRESS
+from streams.outgoing import partition_of
+from streams.reference import offer_of, overlap, query_of
+from streams.router import normal_form
+from streams.routing import Publication as RoutedPublication
+from streams.routing import Subscription as RoutedSubscription
+from streams.routing import make_scheme
+
+TIMEOUT: Final = 15.0  # seconds for a request to the broker
+Progress = Callable[[str, int, int], None]  # what is searched, how far, of how many
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`outcome`: matched, not matched, not yet processed, or unknown (one of the two is not there)."""
+
+    outcome: str
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Place:
+    """A record in the log, and everything that its origin tells."""
+
+    partition: int
+    offset: int
+    arrived_at: int
+
+
+class NotThere(Exception):
+    """Ends the search with a verdict."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = Verdict(outcome, [reason])
+
+
+class Explainer:
+    def __init__(
+        self, settings: Settings, bootstrap: str, registry: Registry | None = None, progress: Progress | None = None
+    ) -> None:
+        self._settings, self._bootstrap, self._registry = settings, bootstrap, registry
+        self._topics = Topics(settings.topic_prefix)
+        self._progress = progress or (lambda what, done, total: None)
+        self._admin = topics_module.connect(settings, bootstrap)
+
+    def explain(self, subscription_id: str, publication_id: str) -> Verdict:
+        try:
+            with self._reading() as consumer:
+                self._count = len(topics_module.watermarks(consumer, self._topics.rendezvous))
+            self._scheme = make_scheme(self._settings.routing, self._count, self._settings.routing_depth)
+            subscription = self._subscription(subscription_id)
+            publication, published = self._publication(publication_id)
+            verdict = self._pair(subscription, publication, published)
+            if verdict.outcome == "not matched" and self._versions > 1:
+                came = _time(subscription.version.arrived_at)
+                verdict.reasons.append(f"this is the version that came at {came}; an earlier one may have matched")
+            return verdict
+        except NotThere as error:
+            return error.verdict
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        consumer = topics_module.make_client(
+            Consumer,
+            topics_module.client_config(
+                self._settings,
+                self._bootstrap,
+                **{
+                    "group.id": f"{self._settings.topic_prefix}explain",
+                    "isolation.level": "read_committed",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "earliest",
+                },
+            ),
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _scan(self, topic: str, partition: int, since: int | None = None) -> Iterator[Any]:
+        """The records of a partition as it stands now: all, or from the first that Kafka stamped at that time or later."""
+        with self._reading() as consumer:  # one of its own: a partition that is assigned again may not tell its end
+            first, end = topics_module.watermarks(consumer, topic)[partition]
+            if since is not None:
+                asked = TopicPartition(topic, partition, max(0, since // 1000))
+                (found,) = consumer.offsets_for_times([asked], TIMEOUT)
+                first = max(first, found.offset) if found.offset >= 0 else end
+            if first >= end:
+                return
+            consumer.assign([TopicPartition(topic, partition, first)])
+            while True:
+                for message in consumer.consume(1000, 1.0):
+                    error = message.error()
+                    if error is None:
+                        self._progress(f"{topic} {partition}", message.offset() - first, end - first)
+                        yield message
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        return
+                    else:
+                        raise KafkaException(error)
+
+    def _committed(self, topic: str, partition: int) -> int:
+        asked = ConsumerGroupTopicPartitions(self._settings.application, [TopicPartition(topic, partition)])
+        (future,) = self._admin.list_consumer_group_offsets([asked]).values()
+        return max([0, *(int(tp.offset) for tp in future.result().topic_partitions)])
+
+    def _by_key(self, topic: str, key: str) -> Iterator[Any]:
+        """Records of a key: from the partition that it belongs to; if there are none, from all, as clients may differ."""
+        wanted = key.encode()
+        own = partition_of(wanted, self._count)
+        seen = False
+        for partition in [own, *(p for p in range(self._count) if p != own)]:
+            for message in self._scan(topic, partition):
+                if message.key() == wanted:
+                    seen = True
+                    yield message
+            if seen:
+                return
+
+    # ------------------------------------------------------------------------------------------ the two records
+
+    def _subscription(self, name: str) -> CanonicalSubscription:
+        """The version in force: the last that was not refused."""
+        current: CanonicalSubscription | None = None
+        refused = ""
+        last: Any = None
+        self._versions = 0
+        for message in self._by_key(self._topics.subscriptions, name):
+            last = message
+            try:
+                read = decode_subscription(message.key(), message.value(), self._registry)
+                if isinstance(read, Withdrawal):
+                    current = None
+                    continue
+                current = self._canonical(read, message)
+                self._versions += 1
+            except SchemaError as error:
+                refused = error.reason
+        if last is None:
+            raise NotThere("unknown", f"no subscription {name!r} is in {self._topics.subscriptions}")
+        if current is None and last.value() is None:
+            raise NotThere("unknown", f"the subscription was withdrawn at {_time(_arrival(last))}")
+        if current is None:
+            raise NotThere("not matched", f"the subscription was refused: {refused}")
+        self._check_routed(self._topics.subscriptions, current.version.partition, current.version.offset)
+        return current
+
+    def _canonical(self, read: Subscription, message: Any) -> CanonicalSubscription:
+        version = Version(_arrival(message), message.partition(), message.offset())
+        return canonical_subscription(read, version, normal_form(read.where))
+
+    def _publication(self, name: str) -> tuple[CanonicalPublication, Place]:
+        """The first of that id; whatever repeats it is dropped."""
+        for message in self._publications(name):
+            place = Place(message.partition(), message.offset(), _arrival(message))
+            try:
+                read = decode_publication(message.key(), message.value(), self._registry)
+                where = None if read.where is None else normal_form(read.where)
+            except SchemaError as error:
+                raise NotThere("not matched", f"the publication was refused: {error.reason}") from None
+            self._check_routed(self._topics.publications, place.partition, place.offset)
+            return canonical_publication(read, place.partition, place.offset, place.arrived_at, where), place
+        raise NotThere("unknown", f"no publication {name!r} is in {self._topics.publications}")
+
+    def _publications(self, name: str) -> Iterator[Any]:
+        yield from self._by_key(self._topics.publications, name)
+        # without a key: the id is in the value, or is the place itself
+        for partition in range(self._count):
+            for message in self._scan(self._topics.publications, partition):
+                if message.key() is None and self._unkeyed(message) == name:
+                    yield message
+
+    def _unkeyed(self, message: Any) -> str | None:
+        try:
+            read: Publication = decode_publication(None, message.value(), self._registry)
+        except SchemaError:
+            return None
+        return read.publication_id or f"{message.partition()}-{message.offset()}"
+
+    def _check_routed(self, topic: str, partition: int, offset: int) -> None:
+        reached = self._committed(topic, partition)
+        if reached <= offset:
+            raise NotThere(
+                "not yet processed",
+                f"{topic} {partition} has been read up to offset {reached}, and the record is at {offset}: "
+                "is a worker running, and does it keep up?",
+            )
+
+    # ------------------------------------------------------------------------------------------ the pair
+
+    def _pair(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place) -> Verdict:
+        query, offer = query_of(s), offer_of(p, {})
+        reasons = self._place_and_time(s, p, query, offer)
+        if reasons:
+            return Verdict("not matched", reasons)
+        here = self._scheme.subscription(
+            RoutedSubscription(s.subscription_id, s.topic, s.scope, s.where, s.semantics, s.self_join)
+        )
+        there = self._scheme.publication(RoutedPublication(p.publication_id, p.topic, p.attributes, p.where))
+        shared = sorted(set(here) & set(there))
+        if not shared:
+            return Verdict("not matched", [f"the scheme {self._scheme.name} sends them to {here} and {there}: content"])
+        since = min(s.version.arrived_at, published.arrived_at)
+        if s.self_join:
+            since -= self._settings.hot_window  # the previous publication may be as old
+        log = _Log(self._scan(self._topics.rendezvous, shared[0], since))
+        log.read(s, p, published)
+        if log.subscribed is None or log.published is None:
+            what = "subscription" if log.subscribed is None else "publication"
+            return Verdict("not matched", [f"the {what} is not in {self._topics.rendezvous} {shared[0]} any more"])
+        reached = self._committed(self._topics.rendezvous, shared[0])
+        later = max(log.subscribed, log.published)
+        if reached <= later:
+            reason = f"the matcher of partition {shared[0]} is at offset {reached}, and the later of the two at {later}"
+            return Verdict("not yet processed", [reason])
+        told = self._told(s, p)
+        if told is not None:
+            return Verdict("matched", [f"{told.phase}, notified to {told.recipient_id} at {_time(told.matched_at)}"])
+        return Verdict("not matched", self._why_not(s, p, published, log, query, shared[0]))
+
+    def _place_and_time(self, s: Any, p: Any, query: oracle.Subscription, offer: oracle.Publication) -> list[str]:
+        reasons = []
+        if not oracle.topics_fit(query, offer):
+            asked = "at or below" if s.scope == "subtree" else "above, at or below"
+            reasons.append(f"topic: {p.topic!r} is not {asked} {s.topic!r}")
+        if not oracle.in_time(query, offer):
+            window = f"from {_time(s.starts_at)} to {_time(s.ends_at)}"
+            if s.time == "valid":
+                valid = f"from {_time(p.published_at)} to {_time(p.expires_at)}"
+                reasons.append(f"time: the publication is valid {valid}, the window is {window}")
+            else:
+                reasons.append(f"time: published at {_time(p.published_at)}, the window is {window}")
+        return reasons
+
+    def _told(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
+        wanted = notification_id(s.subscription_id, s.version, p.publication_id)
+        partition = partition_of(s.subscriber_id.encode(), self._count)
+        for message in self._scan(self._topics.notifications, partition, s.version.arrived_at):
+            if message.key() == s.subscriber_id.encode():
+                read = decode_notification(message.value(), self._registry)
+                if read.notification_id == wanted:
+                    return read
+        return None
+
+    def _why_not(
+        self,
+        s: CanonicalSubscription,
+        p: CanonicalPublication,
+        published: Place,
+        log: _Log,
+        query: oracle.Subscription,
+        partition: int,
+    ) -> list[str]:
+        assert log.subscribed is not None
+        assert log.published is not None
+        if log.repeated:
+            return [f"repeat: {p.publication_id!r} had come before, and publications are immutable"]
+        failed = _predicates(s, p, query, log.previous)
+        if failed:
+            return [f"predicate: {line}" for line in failed]
+        if log.published > log.subscribed:
+            if p.expires_at is not None and p.expires_at <= published.arrived_at:
+                return [
+                    f"expiry: it had expired at {_time(p.expires_at)}, before it arrived at {_time(published.arrived_at)}"
+                ]
+        else:
+            reason = self._past(s, p, published, log)
+            if reason:
+                return [reason]
+        if s.self_join:
+            return [self._covering(s, p, partition)]
+        return ["the two match, but no notification is there any more"]
+
+    def _past(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place, log: _Log) -> str | None:
+        """Why a subscription did not find a publication that came before it."""
+        if p.expires_at is not None and p.expires_at <= log.time:
+            return f"expiry: it had expired at {_time(p.expires_at)}, before the subscription came at {_time(log.time)}"
+        held_at = min(p.published_at, published.arrived_at)
+        if held_at < log.time - self._settings.hot_window:
+            return (
+                f"time: it was {show_duration(log.time - held_at)} old when the subscription came, more than the hot window of "
+                f"{show_duration(self._settings.hot_window)}: the history answers, see `pastforward history backfill`"
+            )
+        return None
+
+    def _covering(self, s: CanonicalSubscription, p: CanonicalPublication, partition: int) -> str:
+        """The earlier subscription of the same subscriber that has the publication already."""
+        offer = offer_of(p, {})
+        for message in self._scan(self._topics.live, partition):
+            if message.value() is None or message.key() == PROGRESS or message.key().startswith(KEY):
+                continue
+            other = decode_rendezvous(message.value()).record
+            if (
+                isinstance(other, CanonicalSubscription)
+                and other.subscriber_id == s.subscriber_id
+                and other.version < s.version
+                and overlap(other, s)
+                and oracle.matches(query_of(other), offer)
+            ):
+                return f"self-join: {other.subscription_id!r} of the same subscriber came earlier and matches as well"
+        return "self-join: an earlier subscription of the same subscriber, which is not held any more, matched as well"
+
+
+class _Log:
+    """A stretch of a rendezvous partition: where the two records are, and what came between."""
+
+    def __init__(self, messages: Iterator[Any]) -> None:
+        self._messages = messages
+        self.subscribed: int | None = None
+        self.published: int | None = None
+        self.time = 0  # the log time at the subscription
+        self.repeated = False
+        self.previous: dict[str, Any] = {}
+
+    def read(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place) -> None:
+        time = 0
+        earlier: tuple[int, int] = (-1, -1)
+        for message in self._messages:
+            envelope = decode_rendezvous(message.value())
+            stamp = message.timestamp()[1] * 1000
+            time = max(time, stamp if envelope.origin == "none" else envelope.arrived_at)
+            record, place = envelope.record, (envelope.partition, envelope.offset)
+            if isinstance(record, CanonicalSubscription):
+                if record.subscription_id == s.subscription_id and record.version == s.version:
+                    self.subscribed, self.time = message.offset(), time
+            elif isinstance(record, CanonicalPublication):
+                if place == (published.partition, published.offset):
+                    self.published = message.offset()
+                elif self.published is None and record.publication_id == p.publication_id:
+                    self.repeated = True
+                elif self.published is None and record.topic == p.topic:
+                    valid = record.expires_at is None or record.expires_at > time
+                    if valid and (record.published_at, message.offset()) > earlier:
+                        earlier = (record.published_at, message.offset())
+                        self.previous = record.attributes
+            if self.subscribed is not None and self.published is not None:
+                return
+
+
+def _predicates(
+    s: CanonicalSubscription, p: CanonicalPublication, query: oracle.Subscription, previous: dict[str, Any]
+) -> list[str]:
+    if oracle.matches(query, offer_of(p, previous)):
+        return []
+    if p.where is not None:
+        return [f"no alternative of the subscription agrees with one of the published condition ({s.semantics})"]
+    index = Index(algorithm="linear")
+    index.add(s.subscription_id, s.where, semantics=s.semantics)
+    return list(index.explain(s.subscription_id, p.attributes, previous=previous).reasons)
+
+
+def _arrival(message: Any) -> int:
+    return int(message.timestamp()[1]) * 1000
+
+
+def _time(micros: int | None) -> str:
+    return "never" if micros is None else datetime_of(micros).isoformat(timespec="milliseconds")

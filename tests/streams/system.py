@@ -1,0 +1,440 @@
+"""A whole system under test: random records in, and what must come out by the log that it wrote.
+
+The two inputs have no common order, so the rendezvous log decides: `streams.reference` reads it record by record, and says what must
+have been notified. The log itself is held against the inputs, read in plain loops here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass, field, fields
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from matching.values import Value
+from pastforward import topics
+from pastforward.settings import load, parse_duration
+from schemas import (
+    Best,
+    Notification,
+    Publication,
+    SchemaError,
+    Subscription,
+    Version,
+    Withdrawal,
+    canonical_publication,
+    canonical_subscription,
+    decode_backfill_request,
+    decode_best_offer,
+    decode_dead_letter,
+    decode_notification,
+    decode_publication,
+    decode_rendezvous,
+    decode_subscription,
+    encode,
+)
+from schemas.codec import Format
+from streams.reference import Partition
+from streams.router import normal_form
+from streams.routing import make_scheme
+from tests.conftest import StartWorker
+from tests.outside import PATIENCE, WorkerUnderTest
+
+TOPICS = ["", "1", "1.2", "1.2.3", "2", "2.1", "3.3.3", "3.10", "4"]
+MANY_TOPICS = ["", *(f"{a}" for a in range(1, 5)), *(f"{a}.{b}" for a in range(1, 9) for b in range(1, 9))]
+PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
+FIELDS = attrgetter(*(each.name for each in fields(Notification)))
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+@dataclass
+class Setup:
+    """How the system under test is run."""
+
+    prefix: str
+    index: str = "memory"
+    layout: str = "dual"
+    delivery: str = "exactly-once"
+    partitions: int = 2
+    workers: int = 1
+    format: Format = "json"
+    hot_window: str = "30s"
+    session_timeout: str = "3s"
+    topics: list[str] = field(default_factory=lambda: TOPICS)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def hot(self) -> int:
+        return parse_duration(self.hot_window)
+
+    def worker(self) -> dict[str, Any]:
+        return {
+            "topic_prefix": self.prefix,
+            "index": self.index,
+            "layout": self.layout,
+            "delivery": self.delivery,
+            "partitions": self.partitions,
+            "hot_window": self.hot_window,
+            "session_timeout": self.session_timeout,
+            **self.more,
+        }
+
+
+class Load:
+    """Random records, seeded; sent in bursts. `sent` counts records by topic."""
+
+    def __init__(self, bootstrap: str, setup: Setup, seed: int) -> None:
+        self.setup, self.random = setup, random.Random(seed)
+        self.sent: Counter[str] = Counter()
+        self.used: list[tuple[str, bytes | None]] = []
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "message.timeout.ms": int(4 * PATIENCE * 1000),
+                "log_level": 2,
+            }
+        )
+
+    def burst(self, count: int) -> None:
+        for _ in range(count):
+            self._one()
+            self.producer.poll(0)
+        assert self.producer.flush(4 * PATIENCE) == 0
+
+    def _one(self) -> None:
+        rng = self.random
+        match rng.choices(["publish", "subscribe", "withdraw", "again", "bad"], [50, 35, 6, 4, 5])[0]:
+            case "publish":
+                self._publish()
+            case "subscribe":
+                self._subscribe()
+            case "withdraw":
+                self._send(SUBSCRIPTIONS, self._name(), None)
+            case "again" if self.used:
+                self._send(SUBSCRIPTIONS, *rng.choice(self.used))
+            case _:
+                self._bad()
+
+    def _name(self) -> str:
+        return f"s{self.random.randint(0, 60)}"
+
+    def _subscribe(self) -> None:
+        rng = self.random
+        self_join = rng.random() < 0.2
+        conditions = [
+            None,
+            f"x >= {rng.randint(0, 9)}",
+            f"x = {rng.randint(0, 9)} OR kind = 'a'",
+            "kind LIKE 'a%' AND x < 5",
+        ]
+        starts, ends = None, None
+        if rng.random() < 0.5:
+            starts = now() - rng.randint(0, 2 * self.setup.hot)
+        if rng.random() < 0.3:
+            ends = now() + rng.randint(-self.setup.hot, self.setup.hot)
+        record = Subscription(
+            self._name(),
+            rng.choice(["anna", "ben"]),
+            rng.choice(self.setup.topics),
+            rng.choice(["overlap", "overlap", "subtree"]),
+            starts,
+            ends,
+            rng.choice(["published", "published", "valid"]),
+            rng.choice(conditions + ["previous.x < x", "previous.x IS NULL"] * self_join),
+            rng.choices(["classical", "symmetric", "intersect"], [8, 1, 1])[0],  # type: ignore[arg-type]
+            self_join,
+        )
+        value = encode_leniently(record, self.setup.format)
+        self.used = [*self.used[-50:], (record.subscription_id, value)]
+        self._send(SUBSCRIPTIONS, record.subscription_id, value)
+
+    def _publish(self) -> None:
+        rng = self.random
+        # sometimes one that was there before: publications are immutable, its topic is the same
+        number = self.sent[PUBLICATIONS] if rng.random() < 0.95 else rng.randint(0, 50)
+        topic = self.setup.topics[number % len(self.setup.topics)]
+        attributes: dict[str, Value] = {"kind": rng.choice(["a", "ab", "b"])}
+        if rng.random() < 0.9:
+            attributes["x"] = rng.randint(0, 9)
+        published = expires = None
+        if rng.random() < 0.2:
+            published = now() + rng.choice([-1, -1, 1]) * rng.randint(0, 2 * self.setup.hot)
+        if rng.random() < 0.2:
+            expires = (published or now()) + rng.randint(1, 5_000_000)
+        record = Publication(
+            f"p{number}",
+            "publisher" if rng.random() < 0.1 else None,
+            topic,
+            published,
+            expires,
+            attributes,
+            rng.choice([None] * 8 + ["x BETWEEN 2 AND 4", "y > 1 OR x = 3"]),
+            Best("x", rng.choice(["highest", "lowest"])) if topic and rng.random() < 0.03 else None,
+            rng.random() < 0.1,
+        )
+        self._send(PUBLICATIONS, f"p{number}", encode(record, self.setup.format))
+
+    def _bad(self) -> None:
+        topic, value = self.random.choice(
+            [
+                (PUBLICATIONS, b'{"topic": "1..2"}'),
+                (PUBLICATIONS, None),
+                (PUBLICATIONS, b"\xc3\x01 nothing"),
+                (SUBSCRIPTIONS, b'{"subscriber_id": "s", "where": "x >"}'),
+                (SUBSCRIPTIONS, b"{"),
+            ]
+        )
+        # a subscription that is there already, if it is one: what is refused leaves it in force
+        self._send(topic, self._name() if topic == SUBSCRIPTIONS else f"bad{self.sent[topic]}", value)
+
+    def _send(self, topic: str, key: str, value: bytes | None) -> None:
+        self.sent[topic] += 1
+        self.producer.produce(self.setup.prefix + topic, key=key, value=value)
+
+
+def encode_leniently(record: Subscription, format: Format) -> bytes:
+    """A window that ends before it begins is refused here as it is by the router: then without an end."""
+    try:
+        return encode(record, format)
+    except SchemaError:
+        record.ends_at = None
+        return encode(record, format)
+
+
+class Log:
+    """What is on the topics of a system."""
+
+    def __init__(self, bootstrap: str, setup: Setup) -> None:
+        self.bootstrap, self.setup = bootstrap, setup
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+
+    def consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"{self.setup.prefix}reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 2,
+            }
+        )
+
+    def ends(self, topic: str) -> dict[int, int]:
+        reader = self.consumer()
+        found = {p: end for p, (_, end) in topics.watermarks(reader, self.setup.prefix + topic).items()}
+        reader.close()
+        return found
+
+    def committed(self, topic: str) -> dict[int, int]:
+        group = f"{self.setup.prefix}worker"
+        (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        name = self.setup.prefix + topic
+        return {tp.partition: tp.offset for tp in future.result().topic_partitions if tp.topic == name}
+
+    def wait(self, meanwhile: Callable[[], None], patience: float = 4 * PATIENCE) -> None:
+        """Until everything sent so far is through. `meanwhile` is called again and again."""
+        deadline = time.monotonic() + patience
+
+        def reached(topic: str, ends: dict[int, int]) -> bool:
+            at = self.committed(topic)
+            return all(at.get(p, 0) >= end for p, end in ends.items())
+
+        for topic in (SUBSCRIPTIONS, PUBLICATIONS, "rendezvous"):
+            ends = self.ends(topic)
+            while not reached(topic, ends):
+                meanwhile()
+                assert time.monotonic() < deadline, f"{topic}: {self.committed(topic)} of {ends}"
+                time.sleep(0.1)
+
+    def read(self, topic: str) -> dict[int, list[Any]]:
+        reader = self.consumer()
+        found: dict[int, list[Any]] = {p: [] for p in self.ends(topic)}
+        reader.assign([TopicPartition(self.setup.prefix + topic, p, 0) for p in found])
+        open_ = set(found)
+        deadline = time.monotonic() + 4 * PATIENCE
+        while open_:
+            assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
+            for message in reader.consume(1000, 1.0):
+                if message.error():
+                    open_.discard(message.partition())
+                else:
+                    found[message.partition()].append(message)
+        reader.close()
+        return found
+
+    def each(self, topic: str) -> list[Any]:
+        return [message for messages in self.read(topic).values() for message in messages]
+
+
+# ------------------------------------------------------------------------------------------------ what must be there
+
+
+def check(log: Log, *, repeats: bool = False) -> int:
+    """Every pair that the log decides was notified, once; nothing else was. Returns how many. To be called when no worker runs.
+
+    `repeats`: the same may have been said more than once, as it may be with at-least-once after a kill.
+    """
+    ends = log.committed("rendezvous")
+    expected: Counter[tuple[Any, ...]] = Counter()
+    offers: Counter[tuple[Any, ...]] = Counter()
+    requests: dict[bytes, Any] = {}
+    for number, messages in log.read("rendezvous").items():
+        reference = Partition(number, log.setup.hot)
+        for message in messages:
+            if message.offset() >= ends.get(number, 0):
+                break
+            envelope = decode_rendezvous(message.value())
+            if envelope.origin == "none":
+                envelope.arrived_at = message.timestamp()[1] * 1000
+            found = reference.apply(envelope, message.offset())
+            expected.update(FIELDS(n) for n in found.notifications)
+            offers.update(astuple(offer) for offer in found.offers)
+            for r in found.requests:
+                requests[f"{r.subscription.subscription_id}\0{r.subscription.version}\0{number}".encode()] = asdict(r)
+    told = Counter(FIELDS(decode_notification(m.value())) for m in log.each("notifications"))
+    offered = Counter(astuple(decode_best_offer(m.value())) for m in log.each("best-offers"))
+    asked = {m.key(): asdict(decode_backfill_request(m.value())) for m in log.each("backfill-requests")}
+    if repeats:
+        assert {n[0] for n in told} == {n[0] for n in expected}
+        assert set(offered) == set(offers)
+        assert asked.keys() == requests.keys()
+    else:
+        assert told == expected
+        assert offered == offers
+        assert asked == requests
+    return len(told)
+
+
+def check_inputs(log: Log, *, repeats: bool = False) -> None:
+    """Every good input is in the log, where it belongs and as it was; every bad one is a dead letter, and nothing else is there."""
+    partitions = log.setup.partitions
+    scheme: Any = make_scheme("dewey", partitions, 1)
+    wanted: dict[tuple[int, str, int, int], Any] = {}
+    letters: set[tuple[str, int, int]] = set()
+    for origin in (SUBSCRIPTIONS, PUBLICATIONS):
+        for partition, messages in log.read(origin).items():
+            routes: dict[str, tuple[tuple[int, ...], bytes]] = {}
+            for message in messages:
+                place = (origin, partition, message.offset())
+                arrived = message.timestamp()[1] * 1000
+                try:
+                    if origin == PUBLICATIONS:
+                        for number, record in _published(scheme, message, partition, arrived):
+                            wanted[number, *place] = record
+                    else:
+                        for number, record in _subscribed(scheme, message, Version(arrived, *place[1:]), routes):
+                            wanted[number, *place] = record
+                except SchemaError:
+                    letters.add(place)
+    found: dict[tuple[int, str, int, int], Any] = {}
+    for number, messages in log.read("rendezvous").items():
+        last: dict[tuple[str, int], int] = {}
+        for message in messages:
+            envelope = decode_rendezvous(message.value())
+            if envelope.origin == "none":
+                continue
+            key = (number, envelope.origin, envelope.partition, envelope.offset)
+            assert repeats or key not in found, f"{key} was routed twice"
+            if not repeats:
+                assert envelope.offset > last.get(key[1:3], -1), f"{key} came after its successor"
+                last[envelope.origin, envelope.partition] = envelope.offset
+            found[key] = envelope.record
+    assert found == wanted
+    dead = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
+    places = [(letter.topic.removeprefix(log.setup.prefix), letter.partition, letter.offset) for letter in dead]
+    assert set(places) == letters
+    assert repeats or len(places) == len(letters)
+
+
+def _published(scheme: Any, message: Any, partition: int, arrived: int) -> list[tuple[int, Any]]:
+    read = decode_publication(message.key(), message.value())
+    where = None if read.where is None else normal_form(read.where)
+    record = canonical_publication(read, partition, message.offset(), arrived, where)
+    return [(number, record) for number in scheme.of_topic(record.topic)]
+
+
+def _subscribed(scheme: Any, message: Any, version: Version, routes: dict[str, Any]) -> list[tuple[int, Any]]:
+    read = decode_subscription(message.key(), message.value())
+    name = read.subscription_id
+    before, bytes_before = routes.get(name, ((), None))
+    if isinstance(read, Withdrawal):
+        routes.pop(name, None)
+        return [(number, Withdrawal(name, version)) for number in before]
+    if bytes_before == message.value():
+        return []
+    record = canonical_subscription(read, version, normal_form(read.where))
+    here = scheme.of_topic(record.topic)
+    routes[name] = (here, message.value())
+    gone = [(number, Withdrawal(name, version)) for number in before if number not in here]
+    return [(number, record) for number in here] + gone
+
+
+# ------------------------------------------------------------------------------------------------ a running system
+
+
+class System:
+    """Topics, a load and a log; workers with a directory each."""
+
+    def __init__(self, bootstrap: str, start_worker: StartWorker, directory: Path, setup: Setup, seed: int = 1) -> None:
+        self.setup, self._start, self._directory = setup, start_worker, directory
+        self.bootstrap = bootstrap
+        settings = load({"topic_prefix": setup.prefix, "partitions": str(setup.partitions)}, environment={})
+        topics.ensure(settings, topics.connect(settings, bootstrap))
+        self.load = Load(bootstrap, setup, seed)
+        self.log = Log(bootstrap, setup)
+        self.workers: list[WorkerUnderTest] = []
+
+    def directory(self, number: int) -> Path:
+        return self._directory / str(number)
+
+    def start(self, number: int) -> WorkerUnderTest:
+        self.directory(number).mkdir(parents=True, exist_ok=True)
+        return self._start(bootstrap=self.bootstrap, data_dir=self.directory(number), **self.setup.worker())
+
+    def start_all(self) -> None:
+        self.workers = [self.start(number) for number in range(self.setup.workers)]
+
+    def wait_ready(self) -> None:
+        for worker in self.workers:
+            worker.wait_ready()
+
+    def revive(self) -> None:
+        """What a supervisor does: a worker that has failed is started again."""
+        for number, worker in enumerate(self.workers):
+            if worker.process.poll() is not None:
+                assert worker.process.returncode == 1, worker.said()
+                self.workers[number] = self.start(number)
+
+    def finish(self, *, revive: bool = False) -> None:
+        """Everything through, and every worker stopped in order."""
+        self.wait(revive=revive)
+        for worker in self.workers:
+            assert worker.stop() == 0, worker.said()
+
+    def wait(self, *, revive: bool = False) -> None:
+        try:
+            self.log.wait(self.revive if revive else self.running)
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *(worker.said() for worker in self.workers)])) from None
+
+    def running(self) -> None:
+        for worker in self.workers:
+            assert worker.process.poll() is None, worker.said()

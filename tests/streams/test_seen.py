@@ -1,0 +1,217 @@
+"""What a worker shows of itself, and why a pair did or did not match."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+import uuid
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pastforward.broker import Broker, any_port
+from pastforward.settings import load
+from pastforward.topics import connect, ensure
+from streams.explain import Explainer
+from tests.conftest import Command, StartWorker
+from tests.outside import PATIENCE, Outside
+
+pytestmark = pytest.mark.broker
+SECOND = 1_000_000
+PLACE = "88"
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+@pytest.fixture
+def name() -> str:
+    return uuid.uuid4().hex
+
+
+# ------------------------------------------------------------------------------------------------------------------ metrics
+
+
+def test_metrics_health_ready_and_json_lines(broker: Broker, start_worker: StartWorker) -> None:
+    worker = start_worker(topic_prefix="seen.", partitions=1, log_format="json", notification_format="json")
+    worker.wait_ready()
+    client = Outside(broker.bootstrap, "seen.")
+    client.subscribe("s", topic="1", where="x > 1")
+    client.stored("s")
+    client.publish("p", topic="1", attributes={"x": 2}, best={"attribute": "x", "prefer": "highest"})
+    client.publish("q", topic="1", attributes={"x": 1})
+    client.send("publications", "r", b"{")
+    client.notified("s", 2)
+    client.wait("dead-letters", lambda m: True)
+    client.close()
+    deadline = time.monotonic() + PATIENCE
+    while (found := metrics(worker.get("metrics")[1])).get(("lag_records", "0", "seen.publications")) != 0:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    assert found["records_total", "seen.publications"] == 3
+    assert found["matches_total", "live"] == 1
+    assert found["notifications_total", "best"] == 1
+    assert found["dead_letters_total", "malformed"] == 1
+    assert found["live_subscriptions", "0"] == 1
+    assert found["open_auctions", "0"] == 1
+    assert found["state_items", "0"] == 3
+    assert found["state_bytes", "0", "disk"] > 0
+    assert found["state_bytes", "0", "memory"] > 0
+    (index,) = [key for key in found if key[0] == "index_bytes"]
+    assert found[("index_subscriptions", *index[1:])] == 1
+    for stage in ("compute", "send", "commit"):
+        assert found[f"{stage}_seconds_count", "seen.rendezvous"] > 0
+    assert found["chunk_records_count", "seen.publications"] > 0
+    assert json.loads(worker.get("health")[1])["status"] == "ok"
+    status, page = worker.get("ready")
+    assert (status, json.loads(page)["ready"], len(json.loads(page)["owned"])) == (200, True, 3)
+    assert worker.stop() == 0
+    lines = [json.loads(line) for line in worker.said().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    assert any("owner of 3 partitions" in line["message"] for line in lines)
+
+
+def metrics(page: str) -> dict[tuple[str, ...], float]:
+    """By name without the prefix, and the values of the labels in the order of their names."""
+    return {
+        (
+            sample.name.removeprefix("pastforward_"),
+            *(sample.labels[label] for label in sorted(sample.labels)),
+        ): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def test_a_status_line_on_a_terminal(broker: Broker, tmp_path: Any) -> None:
+    ours, theirs = pty.openpty()
+    worker = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pastforward", "worker", "--bootstrap-servers", broker.bootstrap),
+            *("--topic-prefix", "status.", "--partitions", "1", "--data-dir", str(tmp_path)),
+            *("--web-port", str(any_port())),
+        ],
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while b"3 partitions  0 records/s  0 notifications/s  lag 0" not in said:
+            try:
+                said += os.read(ours, 1000)
+            except OSError:  # nobody writes there any more
+                raise AssertionError(said.decode()) from None
+        worker.terminate()
+        assert worker.wait(PATIENCE) == 0
+    finally:
+        worker.kill()
+        os.close(ours)
+
+
+# ------------------------------------------------------------------------------------------------------------------ explain
+
+
+@pytest.fixture
+def why(broker: Broker, outside: Outside) -> Any:
+    def ask(subscription: str, publication: str, prefix: str = outside.prefix) -> tuple[str, str]:
+        settings = load({"topic_prefix": prefix, "hot_window": "10m"}, environment={})
+        verdict = Explainer(settings, broker.bootstrap).explain(subscription, publication)
+        return verdict.outcome, "; ".join(verdict.reasons)
+
+    return ask
+
+
+def test_the_command(broker: Broker, outside: Outside, command: Command, name: str) -> None:
+    outside.subscribe(name, topic=PLACE)
+    outside.stored(name)
+    outside.publish(f"{name}-p", topic=PLACE)
+    outside.publish(f"{name}-q", topic="1")
+    outside.notified(name)
+    outside.stored(f"{name}-q")
+    flags = ("--bootstrap-servers", broker.bootstrap, "--topic-prefix", outside.prefix, "--hot-window", "10m")
+    done = command("explain", name, f"{name}-p", *flags)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "matched"), done.stderr
+    done = command("explain", name, f"{name}-q", "--json", *flags)
+    assert (done.returncode, json.loads(done.stdout)["outcome"]) == (3, "not matched"), done.stderr
+
+
+CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str, str]] = [
+    # subscription, publication, is the publication first?, outcome, what is said
+    ({}, {}, False, "matched", "live, notified to"),
+    ({"starts_at": 0}, {}, True, "matched", "past, notified to"),
+    ({}, {"topic": f"{PLACE}9"}, False, "not matched", f"topic: '{PLACE}9' is not above, at or below '{PLACE}'"),
+    ({"scope": "subtree", "topic": f"{PLACE}.1"}, {}, False, "not matched", "is not at or below"),
+    ({}, {}, True, "not matched", "time: published at"),
+    ({"ends_at": 5, "starts_at": 1}, {}, False, "not matched", "to 1970-01-01T00:00:00.000"),
+    (
+        {"where": "x > 3 AND y = 1"},
+        {"attributes": {"x": 2, "y": 1}},
+        False,
+        "not matched",
+        "predicate: x > 3 failed on 2",
+    ),
+    ({"where": "x > 3"}, {"where": "x < 2"}, False, "not matched", "predicate: no alternative"),
+    ({}, {"expires_at": 5, "published_at": 4}, False, "not matched", "time: published at 1970"),
+    ({"starts_at": 0}, {"expires_at": 5, "published_at": 4}, False, "not matched", "expiry: it had expired at 1970"),
+    ({"starts_at": 0}, {"published_at": 4}, True, "not matched", "the history answers"),
+    ({"where": "x >"}, {}, False, "not matched", "the subscription was refused"),
+    ({}, {"attributes": {"x": [1]}}, False, "not matched", "the publication was refused"),
+]
+
+
+def test_why(outside: Outside, why: Any, name: str) -> None:
+    for number, (subscription, publication, publication_first, _, _) in enumerate(CASES):
+        s, p = f"{name}-s{number}", f"{name}-p{number}"
+        sends = [
+            lambda s=s, fields=subscription: outside.subscribe(s, **{"topic": PLACE, **fields}),
+            lambda p=p, fields=publication: outside.publish(p, **{"topic": PLACE, **fields}),
+        ]
+        for send, key in sorted(
+            zip(sends, (s, p), strict=True), key=lambda each: each[1] == (s if publication_first else p)
+        ):
+            send()
+            outside.routed(key)
+    outside.settle(PLACE)
+    for number, (_, _, _, outcome, says) in enumerate(CASES):
+        found, reasons = why(f"{name}-s{number}", f"{name}-p{number}")
+        assert (found, says in reasons) == (outcome, True), (CASES[number], found, reasons)
+
+
+def test_why_by_history_of_the_pair(outside: Outside, why: Any, name: str) -> None:
+    s, p = f"{name}-s", f"{name}-p"
+    assert why(s, p) == ("unknown", f"no subscription '{s}' is in {outside.prefix}subscriptions")
+    outside.subscribe(s, topic=PLACE)
+    outside.stored(s)
+    assert why(s, p) == ("unknown", f"no publication '{p}' is in {outside.prefix}publications")
+    # of the same subscriber, with the same reach
+    outside.send("subscriptions", f"{s}2", {"subscriber_id": f"{s}'s", "topic": PLACE, "self_join": True})
+    outside.stored(f"{s}2")
+    outside.publish(p, topic=PLACE)
+    outside.notified(s)
+    assert why(s, p)[0] == "matched"
+    assert why(f"{s}2", p) == (
+        "not matched",
+        f"self-join: '{s}' of the same subscriber came earlier and matches as well",
+    )
+    outside.send("subscriptions", s, None)
+    outside.stored(s, 2)
+    outcome, reason = why(s, p)
+    assert outcome == "unknown"
+    assert reason.startswith("the subscription was withdrawn at")
+
+
+def test_not_yet_processed(broker: Broker, outside: Outside, why: Any) -> None:
+    settings = load({"topic_prefix": "nobody.", "partitions": "1"}, environment={})
+    ensure(settings, connect(settings, broker.bootstrap))
+    client = Outside(broker.bootstrap, "nobody.")
+    client.subscribe("s")
+    client.close()
+    outcome, reason = why("s", "p", "nobody.")
+    assert outcome == "not yet processed"
+    assert "is a worker running" in reason
