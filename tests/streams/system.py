@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from matching.values import Value
 from pastforward import topics
@@ -237,6 +237,22 @@ class Log:
             }
         )
 
+    @property
+    def node(self) -> str:
+        """The id of the only broker."""
+        return str(min(self.admin.list_topics(timeout=PATIENCE).brokers))
+
+    def alter(self, resource: ConfigResource, config: dict[str, str]) -> None:
+        changed = ConfigResource(
+            resource.restype,
+            resource.name,
+            incremental_configs=[
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()
+            ],
+        )
+        for future in self.admin.incremental_alter_configs([changed]).values():
+            future.result()
+
     def ends(self, topic: str) -> dict[int, int]:
         reader = self.consumer()
         found = {p: end for p, (_, end) in topics.watermarks(reader, self.setup.prefix + topic).items()}
@@ -272,7 +288,7 @@ class Log:
         deadline = time.monotonic() + 4 * PATIENCE
         while open_:
             assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
-            for message in reader.consume(1000, 1.0):
+            for message in reader.consume(1000, 0.05):
                 if message.error():
                     open_.discard(message.partition())
                 else:
