@@ -71,7 +71,8 @@ class WorkerApp:
             consumer_auto_offset_reset="earliest",
             broker_session_timeout=session,
             broker_heartbeat_interval=session / 4,
-            broker_rebalance_timeout=max(30.0, session),
+            # a rebalance waits for chunks in the works; who is dead is found out by its session
+            broker_rebalance_timeout=HUNG,
             broker_max_poll_interval=FOREVER,
             worker_redirect_stdouts=False,
             web_bind=settings.web_bind,

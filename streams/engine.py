@@ -559,13 +559,15 @@ class _Chunk:
         publications = _unpacked(list(unique))
         rows = np.array([unique[payload] for _, payload in candidates], np.int64)
         fits = self._past_fits(publications, candidates, rows)
+        found_now: list[tuple[int, int, Subscriber]] = []
         for (row, _), i, fit in zip(candidates, rows.tolist(), fits.tolist(), strict=True):
             subscriber = self.engine.subscribers[self.handles[row]]
-            if not fit or not reports(self.engine.number, subscriber.partitions, publications.partitions(i)):
-                continue
-            if subscriber.self_join and self._covered_before(subscriber, publications, i, overlapping.get(row, [])):
-                continue
-            self._notify(subscriber, publications, i, row, "past")
+            if fit and reports(self.engine.number, subscriber.partitions, publications.partitions(i)):
+                found_now.append((row, i, subscriber))
+        covered = self._covered_before(found_now, publications, overlapping)
+        for row, i, subscriber in found_now:
+            if (row, i) not in covered:
+                self._notify(subscriber, publications, i, row, "past")
 
     def _past_fits(self, publications: _Publications, candidates: list[tuple[int, bytes]], rows: Rows) -> Flags:
         engine = self.engine
@@ -581,9 +583,29 @@ class _Chunk:
         fits = [(i, s.name, s.version) in fitting for i, s in zip(rows.tolist(), subscribers, strict=True)]
         return np.array(fits, np.bool_)
 
-    def _covered_before(self, subscriber: Subscriber, publications: _Publications, i: int, others: list[bytes]) -> bool:
-        matching = [other for _, other in self._test(publications, [(i, payload) for payload in others])]
-        return _covered(subscriber, matching)
+    def _covered_before(
+        self,
+        pairs: list[tuple[int, int, Subscriber]],
+        publications: _Publications,
+        overlapping: dict[int, list[bytes]],
+    ) -> set[tuple[int, int]]:
+        """Rows and publications that an earlier subscription of the same subscriber has already. All are tested at once."""
+        asked = {
+            (i, payload): None
+            for row, i, subscriber in pairs
+            if subscriber.self_join
+            for payload in overlapping.get(row, ())
+        }
+        matching = {(i, payload): other for i, other, payload in self._tested(publications, list(asked))}
+        return {
+            (row, i)
+            for row, i, subscriber in pairs
+            if subscriber.self_join
+            and _covered(
+                subscriber,
+                [matching[i, payload] for payload in overlapping.get(row, ()) if (i, payload) in matching],
+            )
+        }
 
     # ------------------------------------------------------------------------------------------ both
 
