@@ -85,6 +85,7 @@ class Effects:
     requests: list[BackfillRequest] = field(default_factory=list)
     live: dict[bytes, bytes | None] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
+    moved: list[bytes] = field(default_factory=list)  # subscriptions that came through two partitions of the input
 
 
 class Before(NamedTuple):
@@ -353,6 +354,8 @@ class _Chunk:
         for row in rows:
             known = engine.subscribers.find(self.names[row])
             version = _version(columns, row)
+            if known is not None and engine.subscribers[known].version.partition != version.partition:
+                self.effects.moved.append(self.names[row])
             if row not in read:
                 if known is None or engine.subscribers[known].version > version or self._ended_by(known, row):
                     self.effects.dropped["unknown_withdrawal"] += 1

@@ -6,6 +6,7 @@ partition. Publications come back from the rendezvous log itself.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,8 @@ from streams.notifications import columns_of
 from streams.outgoing import Outgoing, partition_of
 from streams.progress import encode_progress
 from streams.router import ROUTING_VERSION
+
+log = logging.getLogger("pastforward.matcher")
 
 PROGRESS: Final = b"\0progress"  # ids hold no zero byte
 
@@ -69,6 +72,14 @@ class Matcher:
             outgoing.log(topics.live, self._engine.number, name, record)
         for reason, count in effects.dropped.items():
             self._metrics.dropped.labels(reason).inc(count)
+        if effects.moved:
+            self._metrics.moved.inc(len(effects.moved))
+            log.warning(
+                "%d subscriptions came through another partition than before, such as %r: the higher version wins, but one id "
+                "must keep to one partition (murmur2, Java's default partitioner, sees to it)",
+                len(effects.moved),
+                effects.moved[0].decode(),
+            )
         progress = encode_progress(self._engine.progress, records[-1].offset + 1)
         outgoing.log(topics.live, self._engine.number, PROGRESS, progress)
         return outgoing

@@ -114,6 +114,25 @@ def test_a_status_line_on_a_terminal(broker: Broker, tmp_path: Any) -> None:
         os.close(ours)
 
 
+def test_a_subscription_that_comes_through_two_partitions(broker: Broker, start_worker: StartWorker, name: str) -> None:
+    """The higher version wins, and a metric and a warning say so."""
+    worker = start_worker(topic_prefix="moved.", partitions=2, notification_format="json")
+    worker.wait_ready()
+    client = Outside(broker.bootstrap, "moved.")
+    for number in (0, 1):
+        fields = {"subscriber_id": "s", "topic": "1", "where": f"x = {number}"}
+        client.send("subscriptions", name, fields, partition=number)
+        client.stored(name, number + 1)
+    for number in (0, 1):
+        client.publish(f"{name}-{number}", topic="1", attributes={"x": number})
+        client.stored(f"{name}-{number}")
+    assert [n["publication_id"] for n in client.notified(name)] == [f"{name}-1"]
+    client.close()
+    assert metrics(worker.get("metrics")[1])["moved_subscriptions_total",] == 1
+    assert worker.stop() == 0
+    assert "came through another partition" in worker.said()
+
+
 # ------------------------------------------------------------------------------------------------------------------ explain
 
 
