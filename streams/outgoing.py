@@ -24,6 +24,11 @@ class Outgoing:
         self.outputs: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
         self.changelog: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
 
+    @property
+    def count(self) -> int:
+        """Records for others."""
+        return sum(map(len, self.outputs.values()))
+
     def send(self, topic: str, partitions: Iterable[int], key: bytes | None, value: bytes | None) -> None:
         for partition in partitions:
             self.outputs[topic, partition].append((key, value))

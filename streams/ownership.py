@@ -29,6 +29,11 @@ log = logging.getLogger("pastforward.worker")
 
 FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
 
+FIRST: Final = 1_000  # records of a first piece, before anything is known of what they lead to
+LEAST: Final = 20
+MOST: Final = 20_000
+OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
+
 MakeSender = Callable[[TopicPartition], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
 
@@ -44,28 +49,37 @@ class Owned:
         self.stage = stage
         self.position = position
         self.busy_since: float | None = None  # seconds of the performance counter
+        self._piece = FIRST
         self._metrics = metrics
         self._lock = asyncio.Lock()
         self._released = False
 
     async def handle(self, records: Sequence[Any]) -> None:
+        """In pieces, a transaction each, so that what a piece leads to has a bound: a flood of subscriptions may find a great deal."""
         async with self._lock:
-            if self._released:
-                return
             records = [record for record in records if record.offset >= self.position]
-            if not records:
-                return
-            end = records[-1].offset + 1
-            started = self.busy_since = time.perf_counter()
-            outgoing = await asyncio.to_thread(self.stage.process, records)
-            computed = time.perf_counter()
-            await self.sender.send(outgoing, end)
-            sent = time.perf_counter()
-            self.stage.committed(end)
-            self.position = end
-            done = time.perf_counter()
-            self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
-            self.busy_since = None
+            start = 0
+            while start < len(records) and not self._released:
+                piece = records[start : start + self._piece]
+                start += len(piece)
+                outputs = await self._handle(piece)
+                fitting = len(piece) * OUTPUTS // max(outputs, 1)
+                self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
+
+    async def _handle(self, records: Sequence[Any]) -> int:
+        """Returns the number of records that were sent."""
+        end = records[-1].offset + 1
+        started = self.busy_since = time.perf_counter()
+        outgoing = await asyncio.to_thread(self.stage.process, records)
+        computed = time.perf_counter()
+        await self.sender.send(outgoing, end)
+        sent = time.perf_counter()
+        self.stage.committed(end)
+        self.position = end
+        done = time.perf_counter()
+        self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
+        self.busy_since = None
+        return outgoing.count
 
     async def silent(self) -> None:
         async with self._lock:
@@ -74,9 +88,9 @@ class Owned:
                 await self.sender.send(outgoing, None)
 
     async def release(self) -> None:
-        """Lets the chunk in flight end."""
+        """Lets the piece in flight end."""
+        self._released = True
         async with self._lock:
-            self._released = True
             await self.sender.stop()
             self.stage.close()
 

@@ -298,7 +298,8 @@ def test_a_full_disk_stops_the_worker_until_there_is_room(
     deadline = time.monotonic() + PATIENCE
     while worker.process.poll() is None:
         assert time.monotonic() < deadline, worker.said()
-        system.load.burst(200)
+        system.load.burst(20)
+        time.sleep(0.2)
     assert worker.process.returncode == 1
     filler.unlink()
     said = worker.said()
