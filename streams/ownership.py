@@ -29,7 +29,7 @@ log = logging.getLogger("pastforward.worker")
 
 FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
 
-FIRST: Final = 1_000  # records of a first piece, before anything is known of what they lead to
+FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 20_000
 OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
