@@ -23,6 +23,7 @@ from matching.columns import NEVER_EXPIRES, NO_TIME, Batch, place
 from matching.condition import Condition
 from matching.explanation import Explanation, explain
 from matching.families import path_components
+from matching.flat import Flat, Places, settle
 from matching.locks import ReadWriteLock
 from matching.memory import give_back
 from matching.normal_form import Constraint, NormalForm
@@ -170,6 +171,44 @@ class Index:
                 if topics:
                     parts.topic[parts.record_flags & HAS_TOPIC != 0] = self._registry.topics.hold(*joined(topics))
                 self._take(parts, self._numbers_of(identities), np.array(first, np.int64), builder.python)
+
+    def add_flat(self, identities: I64, conditions: Flat, places: Places) -> None:
+        """The way in for codecs: subscriptions in columns, with different ids that are integers. See `matching.flat`."""
+        with self._lock.write():
+            self._check_kinds([0])
+            heads = self._registry.find(identities)
+            if (heads >= 0).any():
+                self._drop(self._registry.slots_of(heads))
+            if self._never:
+                self._never.difference_update(identities.tolist())
+            numbers = np.array([self._registry.number(name) for name in conditions.names], np.int32)
+            texts = self._registry.strings.intern(*conditions.texts)
+            parts = len(conditions.name)
+            attribute, kind, flags = np.empty(parts, np.int32), np.empty(parts, np.uint8), np.empty(parts, np.uint8)
+            low, high = np.empty(parts, np.int64), np.empty(parts, np.int64)
+            settle(
+                conditions.start, conditions.name, conditions.kind, conditions.flags, conditions.low, conditions.high, numbers,
+                texts, attribute, kind, flags, low, high,
+            )  # fmt: skip
+            # a record for each disjunct; each holds its topic
+            owner = np.repeat(np.arange(len(identities)), np.diff(conditions.first))
+            record_flags = places.flags[owner]
+            heap, at, length = places.topics
+            below = np.flatnonzero(length[owner] > 0)
+            topic = np.zeros(len(owner), np.int32)
+            if len(below):
+                topic[below] = self._registry.topics.hold(heap, at[owner[below]], length[owner[below]])
+            record_flags = record_flags | np.where(topic > 0, r.HAS_TOPIC, 0).astype(np.uint8) | np.uint8(r.HAS_START)
+            ends_at = places.ends_at[owner]
+            endless = ends_at == NEVER_EXPIRES
+            record_flags |= np.where(endless, 0, r.HAS_END).astype(np.uint8)
+            self._take(
+                Parts(
+                    conditions.start, attribute, kind, flags, low, high, np.empty(0, np.int64), topic,
+                    places.starts_at[owner], np.where(endless, 0, ends_at), record_flags,
+                ),
+                identities, conditions.first, [],
+            )  # fmt: skip
 
     def add_predicates(self, table: pa.Table) -> int:
         """Takes many subscriptions from an Arrow table of predicates; see `matching.predicate_table`. Returns how many."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from rich.console import Console
 
-FOLDERS: Final = ("matching", "state", "schemas")
-# each has `compile_kernels`; the one that takes longest first
-COMPILED: Final = ("matching.warm", "matching.algorithms.warm", "state", "schemas")
+FOLDERS: Final = ("matching", "state", "schemas", "streams")
+# each has `compile_kernels`; the one that takes longest first. `streams` calls the kernels of the others
+COMPILED: Final = (("matching.warm", "matching.algorithms.warm", "state", "schemas"), ("streams",))
 ROOT: Final = Path(__file__).resolve().parent.parent
 COMPILE: Final = "import importlib, sys; importlib.import_module(sys.argv[1]).compile_kernels()"
 
@@ -56,8 +56,10 @@ def main() -> None:
     drop_stale()
     started = time.monotonic()
     with console.status("compiling kernels: a few minutes the first time"):
-        running = {name: subprocess.Popen([sys.executable, "-c", COMPILE, name]) for name in COMPILED}
-        failed = [name for name, process in running.items() if process.wait()]
+        failed: list[str] = []
+        for wave in COMPILED:
+            running = {name: subprocess.Popen([sys.executable, "-c", COMPILE, name]) for name in wave}
+            failed += [name for name, process in running.items() if process.wait()]
     if failed:
         sys.exit(f"the kernels of {', '.join(failed)} do not compile; the messages are above")
     console.print(f"kernels compiled in {time.monotonic() - started:.0f} s")

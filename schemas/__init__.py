@@ -46,7 +46,11 @@ from schemas.records import (
 )
 
 if TYPE_CHECKING:
-    from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications
+    from schemas.chunk_writer import (
+        encode_notifications,
+        encode_rendezvous_publications,
+        encode_rendezvous_subscriptions,
+    )
     from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
     from schemas.entries import attributes_of
     from schemas.warm import compile_kernels
@@ -94,6 +98,7 @@ __all__ = [
     "encode",
     "encode_notifications",
     "encode_rendezvous_publications",
+    "encode_rendezvous_subscriptions",
 ]
 
 # Kernels take a second to import: who encodes single records does not wait for them.
@@ -106,6 +111,7 @@ _LAZY = {
     "decode_subscriptions": "schemas.chunks",
     "encode_notifications": "schemas.chunk_writer",
     "encode_rendezvous_publications": "schemas.chunk_writer",
+    "encode_rendezvous_subscriptions": "schemas.chunk_writer",
 }
 
 

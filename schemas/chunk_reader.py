@@ -29,7 +29,7 @@ from schemas.subschema import field_type, named_types
 T = TypeVar("T")
 
 # So that nobody can choose names that fall into one slot.
-_SEED: Final = np.uint64(int.from_bytes(os.urandom(8), "little"))
+SEED: Final = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
 _JSON_PASS: Final = 127  # the passes of Avro's schemas are numbered from 1
 _ENTRIES_AT_FIRST: Final = 12  # a row: grows if records have more
@@ -118,7 +118,7 @@ class ChunkReader:
             row = read_avro.read_rows(
                 self.data, self.begins, self.ends, row, number, marker, program.steps, program.symbols, program.nodes,
                 program.children, program.value_tags, self.text_at, self.text_length, self.longs, self.smalls, self.result,
-                self._table, _SEED, self._name_at, self._name_length, self._seen, self._seen_entry, self.first, self.count,
+                self._table, SEED, self._name_at, self._name_length, self._seen, self._seen_entry, self.first, self.count,
                 entries.name, entries.tag, entries.bits, entries.length, self.list_first, self.list_count, self.items,
                 self.fill,
             )  # fmt: skip
@@ -134,7 +134,7 @@ class ChunkReader:
             row = read_json.read_rows(
                 self.data, self.begins, self.ends, row, _JSON_PASS, program.field_text, program.field_ends,
                 program.field_steps, program.symbol_text, program.symbol_ends, program.symbol_rows, self.text_at,
-                self.text_length, self.longs, self.smalls, self.result, self._table, _SEED, self._name_at, self._name_length,
+                self.text_length, self.longs, self.smalls, self.result, self._table, SEED, self._name_at, self._name_length,
                 self._seen, self._seen_entry, self.first, self.count, entries.name, entries.tag, entries.bits,
                 entries.length, self.fill,
             )  # fmt: skip
@@ -161,7 +161,7 @@ class ChunkReader:
             self._seen = np.concatenate((self._seen, np.full(more, -1, dtype=np.int64)))
             self._seen_entry = np.concatenate((self._seen_entry, np.zeros(more, dtype=np.int64)))
             self._table = np.full(slots, -1, dtype=np.int32)
-            rehash(self.data, self._table, _SEED, self._name_at, self._name_length, names)
+            rehash(self.data, self._table, SEED, self._name_at, self._name_length, names)
 
     # ------------------------------------------------------------------------------------------------------- row by row
 

@@ -14,15 +14,18 @@ from schemas.avro_plain import Writer, compile_writer
 from schemas.codec import Format, Registry, avro_header, to_json
 from schemas.columns import (
     FROM_PUBLICATIONS,
+    FROM_SUBSCRIPTIONS,
     NEVER,
     PUBLICATION,
+    SUBSCRIPTION,
     Longs,
     NotificationColumns,
     PublicationColumns,
+    SubscriptionColumns,
     Texts,
     as_kernel,
 )
-from schemas.condition_fields import plain_normal_form
+from schemas.condition_bytes import condition_bytes
 from schemas.definitions import current
 from schemas.errors import SchemaError
 from schemas.kernels import write
@@ -60,7 +63,7 @@ def encode_rendezvous_publications(
     names = [name.encode() for name in attributes.names]
     name_start = np.zeros(len(names) + 1, dtype=np.int64)
     np.cumsum([len(name) for name in names], out=name_start[1:])
-    forms = Texts.of([_normal_form(where[row]) if row in where else None for row in rows.tolist()])
+    forms = Texts.of([condition_bytes(where[row]) if row in where else None for row in rows.tolist()])
     texts = (columns.publication_id, columns.publisher_id, columns.topic, columns.best_attribute, columns.body)
     size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
     size += sum(int(np.maximum(each.length[rows], 0).sum(dtype=np.int64)) for each in texts)
@@ -77,7 +80,38 @@ def encode_rendezvous_publications(
         _array(b"".join(names)), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
         forms.heap, forms.at, forms.length, columns.body.at, columns.body.length,
     )  # fmt: skip
-    values = _cut(out, ends)
+    return _checked(_cut(out, ends), ends)
+
+
+def encode_rendezvous_subscriptions(
+    columns: SubscriptionColumns,
+    rows: Longs,
+    routing_version: int,
+    partitions_start: Longs,
+    partitions: npt.NDArray[np.int32],
+    where: Sequence[bytes],
+    registry: Registry | None = None,
+) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
+    """The same for subscriptions. Their version is where and when they arrived; `where` has the bytes of each row's normal form."""
+    header = _array(avro_header("rendezvous", registry))
+    rows = as_kernel(rows, np.int64)
+    forms = Texts.of(where)
+    texts = (columns.subscription_id, columns.subscriber_id, columns.topic)
+    size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
+    size += sum(int(np.maximum(each.length[rows], 0).sum(dtype=np.int64)) for each in texts)
+    out = np.empty(size, dtype=np.uint8)
+    ends = np.zeros(len(rows), dtype=np.int64)
+    write.write_subscriptions(
+        out, ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
+        columns.arrived_at, routing_version, as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32),
+        columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
+        columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
+        columns.ends_at, columns.time, forms.heap, forms.at, forms.length, columns.semantics, columns.self_join,
+    )  # fmt: skip
+    return _checked(_cut(out, ends), ends)
+
+
+def _checked(values: list[bytes], ends: Longs) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
     errors = []
     for index in np.flatnonzero(np.diff(ends, prepend=0) > MAX_CANONICAL_BYTES).tolist():
         reason = f"the record would have {len(values[index])} bytes within: at most {MAX_CANONICAL_BYTES} are taken"
@@ -161,12 +195,6 @@ def _words() -> tuple[npt.NDArray[np.uint8], Longs]:
     fields[0] = "{" + fields[0][1:]
     words = [word.encode() for word in (*fields, *(f'"{symbol}"' for symbol in (*_ROLES, *_PHASES)))]
     return _array(b"".join(words)), np.cumsum([len(word) for word in words], dtype=np.int64)
-
-
-def _normal_form(form: NormalForm) -> bytes:
-    out = bytearray()
-    _part_writer("rendezvous", "CanonicalSubscription", "where")(plain_normal_form(form), out)
-    return bytes(out)
 
 
 @cache

@@ -6,7 +6,6 @@ A chunk is what one poll of one partition gave: keys, values, offsets, and the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from matching.normal_form import NormalForm
 from matching.values import Value
 from schemas import codec, condition_fields, plain, program, value_fields
-from schemas.chunk_reader import ChunkReader, part_reader
+from schemas.chunk_reader import ChunkReader
 from schemas.codec import Registry
 from schemas.columns import (
     NEVER,
@@ -25,8 +24,8 @@ from schemas.columns import (
     SubscriptionColumns,
     as_kernel,
 )
-from schemas.definitions import Definition
 from schemas.errors import SchemaError
+from schemas.forms import Forms
 from schemas.kernels.columns import NULL_LONG, SLOW
 from schemas.kernels.finish import finish_rows
 from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
@@ -157,20 +156,7 @@ def decode_subscriptions(
 def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None = None) -> RendezvousColumns:
     reader = ChunkReader("rendezvous", values, MAX_CANONICAL_BYTES, (), 0)
     reader.read(values, registry, json=False)
-    where: list[NormalForm | None] = [None] * len(reader)
-    for row in np.flatnonzero((reader.text_length[program.WHERE] >= 0) & reader.ok()).tolist():
-        kind = (
-            "CanonicalSubscription"
-            if reader.smalls[program.BRANCH, row] == program.SUBSCRIBE
-            else "CanonicalPublication"
-        )
-        try:
-            raw = reader.part(program.WHERE, row)
-            if kind == "CanonicalPublication":
-                raw = b"\x02" + raw  # the field is a union, whose second branch was read
-            where[row] = _normal_form(reader.definitions[int(reader.result[row])], kind, raw)
-        except SchemaError:
-            reader.result[row] = SLOW
+    known: dict[int, NormalForm | None] = {}
 
     def put(row: int, record: Rendezvous) -> None:
         reader.smalls[program.ORIGIN, row] = _ORIGINS.index(record.origin)
@@ -179,13 +165,12 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
         reader.longs[program.ARRIVED_AT, row] = record.arrived_at
         reader.longs[program.ROUTING_VERSION, row] = record.routing_version
         reader.put_list(row, record.partitions)
-        where[row] = _put_canonical(reader, row, record.record)
+        known[row] = _put_canonical(reader, row, record.record)
 
     reader.read_rest(lambda row: codec.decode_rendezvous(values[row], registry), put)
     reader.seal()
     ok = reader.ok()
-    failed = ~ok
-    reader.longs[:, failed] = 0
+    reader.longs[:, ~ok] = 0
     start, partitions = reader.lists()
     kind = reader.smalls[program.BRANCH]
     has_version = (kind == program.SUBSCRIBE) | (kind == program.WITHDRAW)
@@ -207,7 +192,15 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
         np.where(begin == NULL_LONG, 0, begin),
         _ends(reader),
         reader.smalls[program.SELF_JOIN].view(np.bool_),
-        where,
+        Forms(
+            reader.data,
+            reader.text_at[program.WHERE],
+            reader.text_length[program.WHERE],
+            reader.result,
+            reader.definitions,
+            kind == program.SUBSCRIBE,
+            known,
+        ),
         version[0].astype(np.int32),
         version[1],
         version[2],
@@ -291,13 +284,6 @@ def _input_where(reader: ChunkReader) -> list[Where]:
         except SchemaError:
             reader.result[row] = SLOW
     return where
-
-
-# Many subscriptions differ in their place alone, and a normal form never changes. Some tens of megabytes at most.
-@lru_cache(maxsize=8192)
-def _normal_form(definition: Definition, record: str, raw: bytes) -> NormalForm:
-    found: NormalForm = condition_fields.normal_form(part_reader(definition, (record, "where"))(raw, 0), "where")
-    return found
 
 
 def _row(error: tuple[int, SchemaError]) -> int:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from matching.attributes import Attributes
-from matching.normal_form import NormalForm
 from matching.values import Value
 from schemas.errors import SchemaError
 from schemas.records import Where
+
+if TYPE_CHECKING:
+    from schemas.forms import Forms
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -161,7 +163,7 @@ class RendezvousColumns:
     begins_at: Longs
     ends_at: Longs
     self_join: Flags
-    where: list[NormalForm | None]
+    where: Forms
     version_partition: Ints
     version_offset: Longs
     version_arrived_at: Longs

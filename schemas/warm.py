@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matching.normal_form import ALWAYS
-from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications
+from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications, encode_rendezvous_subscriptions
 from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
 from schemas.codec import encode
 from schemas.columns import NotificationColumns, Texts
@@ -18,11 +18,12 @@ def compile_kernels() -> None:
     offset = np.zeros(2, dtype=np.int64)
     values = [encode(publication), encode(publication, "json")]
     columns = decode_publications([b"p", None], values, 0, offset, offset)
-    decode_subscriptions([b"s", b"s"], [encode(subscription), encode(subscription, "json")], 0, offset, offset)
-    rows = np.arange(2, dtype=np.int64)
-    written, _ = encode_rendezvous_publications(
-        columns, rows, 1, np.arange(3, dtype=np.int64), np.zeros(2, dtype=np.int32), {0: ALWAYS}
+    subscribed = decode_subscriptions(
+        [b"s", b"s"], [encode(subscription), encode(subscription, "json")], 0, offset, offset
     )
+    rows, start, partitions = np.arange(2), np.arange(3), np.zeros(2, dtype=np.int32)
+    encode_rendezvous_subscriptions(subscribed, rows, 1, start, partitions, [b"", b""])
+    written, _ = encode_rendezvous_publications(columns, rows, 1, start, partitions, {0: ALWAYS})
     decode_rendezvous_chunk(written)
     text = Texts.of([b"1"])
     small, long = np.zeros(1, dtype=np.uint8), np.zeros(1, dtype=np.int64)

@@ -78,7 +78,7 @@ def standing(settings: Settings, bootstrap: str) -> Mapping[str, Version]:
     found: dict[str, Version] = {}
     for routes in tables.values():
         for name in names:
-            route = routes.get(name)
+            route = routes.get(name.encode())
             if route is not None and (name not in found or found[name] < route.version):
                 found[name] = route.version
     return found

@@ -275,8 +275,8 @@ class Store:
         self._rows_read += pager.rows_read
         _take_rows(self._index, pager.rows())
 
-    def amend(self, identities: Sequence[bytes], payloads: Sequence[bytes]) -> None:
-        """Other payloads for staged publications, by UTF-8 id: what they found may have to be kept with them.
+    def amend(self, identities: Sequence[bytes] | pa.Array, payloads: Sequence[bytes] | pa.Array) -> None:
+        """Other payloads for staged publications, by UTF-8 id: what they found may have to be kept with them. Lists, or Arrow's binary.
 
         Ids that are not staged are passed over.
         """
@@ -288,8 +288,8 @@ class Store:
             )
         if not len(identities):
             return
-        ids = operations.text_column(pa.array(identities, pa.binary()), len(identities))
-        given = operations.text_column(pa.array(payloads, pa.binary()), len(payloads))
+        ids = operations.text_column(_binary(identities), len(identities))
+        given = operations.text_column(_binary(payloads), len(payloads))
         # A block is at most an eighth larger than what it holds; and a header, rounded up.
         size = int((ids.high - ids.low).sum() + (given.high - given.low).sum())
         index.reserve(0, 0, size * 9 // (8 * heap.UNIT) + 3 * len(identities))
@@ -483,6 +483,10 @@ class Store:
         else:
             self._disk.forget_ids(batch)
         self._disk.write(batch, self._state())
+
+
+def _binary(values: Sequence[bytes] | pa.Array) -> Any:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
 
 
 def _room_for_found(length: int) -> Found:

@@ -30,8 +30,7 @@ from streams.transport import Chunks, ChunkScheduler, ChunkTransport
 log = logging.getLogger("pastforward.worker")
 
 BUFFERED_CHUNKS: Final = 8  # Faust counts chunks here; its default of thousands would not bound memory
-POLL_RECORDS: Final = 20_000  # of a poll over all partitions
-FETCH_BYTES: Final = 4 << 20  # of a fetch of one partition
+FETCH_BYTES: Final = 4 << 20  # of a fetch of one partition: some 20,000 records, which become one chunk
 FOREVER: Final = 86_400.0  # Faust hangs for good once its poll interval is exceeded; /health watches progress
 HUNG: Final = 300.0  # seconds that no chunk takes: longer than every time-out of the producers together
 
@@ -66,7 +65,6 @@ class WorkerApp:
             topic_allow_declare=False,
             stream_wait_empty=False,
             stream_buffer_maxsize=BUFFERED_CHUNKS,
-            broker_max_poll_records=POLL_RECORDS,
             consumer_max_fetch_size=FETCH_BYTES,
             consumer_auto_offset_reset="earliest",
             broker_session_timeout=session,

@@ -25,10 +25,13 @@ import pyarrow as pa
 
 from matching import Index, oracle
 from matching.attributes import Attributes
+from matching.flat import Places
+from matching.flat import Texts as FlatTexts
 from matching.index import NewSubscription
 from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
 from matching.oracle import SEMANTICS
 from matching.publications import attributes_of as columns_of
+from matching.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
 from matching.values import Value
 from schemas import (
     NEVER,
@@ -37,6 +40,7 @@ from schemas import (
     CanonicalPublication,
     CanonicalSubscription,
     Notification,
+    NotificationColumns,
     RendezvousColumns,
     Version,
     attributes_of,
@@ -44,23 +48,30 @@ from schemas import (
     decode_rendezvous_chunk,
 )
 from schemas.columns import (
+    CLASSICAL,
     FROM_NONE,
     FROM_PUBLICATIONS,
     FROM_SUBSCRIPTIONS,
+    LIVE,
     NO_BEST,
+    PAST,
     PUBLICATION,
     SUBSCRIPTION,
     WITHDRAWAL,
 )
+from schemas.flat_conditions import flat_conditions
 from state import Store
-from streams import auctions
+from streams import auctions, kernels
+from streams.arrows import Packed
 from streams.attributes import take
 from streams.auctions import Auctions, Bidder, Changes
-from streams.identity import notification_id
+from streams.kernels import pack_all, packed_ends
+from streams.notifications import as_columns, notifications_of, tell
 from streams.progress import Progress, decode_progress, encode_progress
 from streams.reference import EARLIER, offer_of, query_of
 from streams.routing import reports
-from streams.subscribers import Subscriber, Subscribers
+from streams.subscribers import ALONE, NEEDS_PREVIOUS, SELF_JOIN, Subscriber, Subscribers
+from streams.subscribers import ALWAYS as ALWAYS_MATCHES
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -68,11 +79,15 @@ Flags = npt.NDArray[np.bool_]
 KINDS: Final = pa.array(["subscription", "publication", "withdrawal"])
 SCOPES: Final = ("overlap", "subtree")
 TIMES: Final = ("published", "valid")
+SCOPE_FLAGS: Final = np.array([0, SUBTREE_SCOPE], np.uint8)  # of the index's records, by their number in the columns
+TIME_FLAGS: Final = np.array([0, VALID_TIME], np.uint8)
+SEMANTICS_FLAGS: Final = np.array([0, SYMMETRIC, INTERSECT], np.uint8)
 ORIGINS: Final = {FROM_SUBSCRIPTIONS: "subscriptions", FROM_PUBLICATIONS: "publications"}
 PROGRESS: Final = b"progress"
 BATCH: Final = 10_000  # subscriptions a step when a state is loaded
 LATE: Final = 1 << 62  # a place behind every chunk
-MARK: Final = b"\x01"  # records begin with 0xC3 or, with a registry, with 0x00
+MARK: Final = bytes([kernels.MARK])
+NO_CONDITION: Final = b"\x02\x00\x00"  # in Avro: one disjunct of no constraints
 
 
 @dataclass(slots=True)
@@ -80,12 +95,22 @@ class Effects:
     """What a chunk has led to. `live`: the raw rendezvous record of a subscription that is held, or None for one that is not; auctions
     in the same way, under their key."""
 
-    notifications: list[Notification] = field(default_factory=list)
+    told: list[NotificationColumns] = field(default_factory=list)
+    best: list[Notification] = field(default_factory=list)
     offers: list[BestOffer] = field(default_factory=list)
     requests: list[BackfillRequest] = field(default_factory=list)
     live: dict[bytes, bytes | None] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     moved: list[bytes] = field(default_factory=list)  # subscriptions that came through two partitions of the input
+
+    @property
+    def notifications(self) -> list[Notification]:
+        """One by one, for who wants to look at them."""
+        return [notification for columns in self.told for notification in notifications_of(columns)] + self.best
+
+    def columns(self) -> list[NotificationColumns]:
+        """All of them."""
+        return [*self.told, as_columns(self.best)] if self.best else self.told
 
 
 class Before(NamedTuple):
@@ -99,26 +124,59 @@ NOTHING: Final = Before()
 
 
 class _Found:
-    """What the store has found for the rows of a chunk."""
+    """What the store has found for the rows of a chunk, by row."""
 
     def __init__(self, table: Any, stored: Rows) -> None:
-        self.rows: list[int] = stored[table["operation"].to_numpy()].tolist()
-        self.kinds: list[str] = table["found_kind"].to_pylist()
-        self.payloads: list[bytes] = table["payload"].to_pylist()
-        self._ids = table["found_id"]
+        self.rows: Rows = stored[table["operation"].to_numpy()]
+        self.published: Flags = table["found_kind"].combine_chunks().indices.to_numpy() == 1
+        self.payloads = table["payload"].combine_chunks()
+        self.ids = table["found_id"].combine_chunks()
 
-    def before(self, columns: RendezvousColumns) -> dict[int, Before]:
-        """By row of a publication. The store finds the latest first."""
-        published = columns.kind == PUBLICATION
-        found: dict[int, list[int]] = {}
-        for i, (row, kind) in enumerate(zip(self.rows, self.kinds, strict=True)):
-            if kind == "publication" and published[row]:
-                found.setdefault(row, []).append(i)
-        names = self._ids.to_pylist() if found and columns.self_join.any() else []
-        return {
-            row: Before(unpack(self.payloads[at[0]])[0], tuple(names[i] for i in at) if columns.self_join[row] else ())
-            for row, at in found.items()
-        }
+    def payload(self, at: Rows) -> list[bytes]:
+        found: list[bytes] = self.payloads.take(pa.array(at)).to_pylist()
+        return found
+
+
+class _Befores:
+    """What came before each publication of a chunk: `first[i]:last[i]` of what the store has found, the latest first."""
+
+    def __init__(self, found: _Found | None, columns: RendezvousColumns, rows: Rows) -> None:
+        self._found, self._columns, self._rows = found, columns, rows
+        self.first = self.last = np.zeros(len(rows), np.int64)
+        if found is not None and len(rows):
+            # of the rows that are publications, found publications come before found subscriptions or have none beside them
+            mine = np.flatnonzero(found.published)
+            self._at = mine
+            self.first = np.searchsorted(found.rows[mine], rows, "left")
+            self.last = np.searchsorted(found.rows[mine], rows, "right")
+
+    def __getitem__(self, i: int) -> Before:
+        if self.first[i] == self.last[i] or self._found is None:
+            return NOTHING
+        at = self._at[self.first[i] : self.last[i]]
+        previous = unpack(self._found.payloads[int(at[0])].as_py())[0]
+        if not self._columns.self_join[self._rows[i]]:
+            return Before(previous)
+        return Before(previous, tuple(self._found.ids.take(pa.array(at)).to_pylist()))
+
+    def packed(self, values: Packed) -> tuple[Rows, Packed]:
+        """The publications that have something before them, and what the store is to keep of them."""
+        some = np.flatnonzero(self.last > self.first)
+        if not len(some) or self._found is None:
+            return some, Packed.of([])
+        payloads = Packed.of_arrow(self._found.payloads)
+        ids = Packed.of_arrow(self._found.ids)
+        if len(self._at) < len(self._found.rows):
+            payloads, ids = payloads.take(self._at), ids.take(self._at)
+        first, last, rows = self.first[some], self.last[some], self._rows[some]
+        ends = np.zeros(len(some) + 1, np.int64)
+        joins = self._columns.self_join
+        packed_ends(first, last, rows, joins, payloads.data, payloads.at, ids.at, values.at, ends)
+        out = np.empty(int(ends[-1]), np.uint8)
+        pack_all(
+            first, last, rows, joins, payloads.data, payloads.at, ids.data, ids.at, values.data, values.at, ends, out
+        )
+        return some, Packed(out, ends)
 
 
 @dataclass(slots=True)
@@ -127,12 +185,13 @@ class _Publications:
 
     columns: RendezvousColumns
     rows: Rows
-    before: list[Before]
-    names: list[bytes]
-    topics: list[bytes]
+    before: _Befores | list[Before]
 
     def partitions(self, i: int) -> tuple[int, ...]:
         return _partitions(self.columns, int(self.rows[i]))
+
+    def topics(self) -> Any:
+        return Packed.gather(self.columns.topic, self.rows).arrow(pa.large_string())
 
 
 class Engine:
@@ -147,7 +206,9 @@ class Engine:
         self._store = store
         self._index = Index() if in_memory else None
         self.cut: dict[int, int] = {}  # highest offset of each publications partition before the chunk
-        self._ending: list[tuple[int, int, Version]] = []  # by `ends_at`: handles to take out when it is over
+        self._ending: list[
+            tuple[int, int, tuple[int, int, int]]
+        ] = []  # by `ends_at`: handles to take out when it is over
         self._alone = (number,)
 
     # ------------------------------------------------------------------------------------------ a chunk
@@ -238,7 +299,7 @@ class Engine:
         for batch in self._store.scan("publication", ("time", "arrived_at", "expires_at")):
             published, arrived = batch["time"].to_numpy(), batch["arrived_at"].to_numpy()
             expires = batch["expires_at"].fill_null(NEVER).to_numpy()
-            self.progress.gone.add(np.minimum(published, arrived).tolist(), published.tolist(), expires.tolist())
+            self.progress.gone.add_columns(np.minimum(published, arrived), published, expires)
         self.progress.gone.fold(self.horizon(self.progress.log_time))
         self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
 
@@ -267,17 +328,21 @@ class Engine:
         self.auctions.settle(Changes(0, self.progress.log_time))
 
     def _hold(self, values: list[bytes]) -> None:
-        new = []
-        for subscriber, asked in read_subscriptions(decode_rendezvous_chunk(values), range(len(values))):
-            if self.over(subscriber.ends_at, self.progress.log_time):
-                continue
-            handle = self.subscribers.add(subscriber)
-            self.watch_end(handle)
-            if len(self.auctions) and subscriber.ends_at > self.progress.log_time:
-                self.auctions.offer(_bidder(subscriber), _query(asked))
-            new.append(_named(asked, handle))
+        columns = decode_rendezvous_chunk(values)
+        ends = columns.ends_at
+        over = (ends != NEVER) & (self.progress.log_time > np.where(ends == NEVER, 0, ends) + self.hot_window)
+        rows = np.flatnonzero(~over)
+        names: list[Any] = list(columns.id.take(rows))
+        handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows))
+        self.subscribers.enforce_all(handles, names)
+        for i in np.flatnonzero(ends[rows] != NEVER).tolist():
+            self.watch_end(handles[i])
+        if len(self.auctions):
+            for subscriber, asked in read_subscriptions(columns, rows.tolist()):
+                if subscriber.ends_at > self.progress.log_time:
+                    self.auctions.offer(_bidder(subscriber), _query(asked))
         if self._index is not None:
-            self._index.add_many(new)
+            add_to(self._index, columns, rows, np.array(handles, np.int64))
 
     # ------------------------------------------------------------------------------------------ what a chunk uses
 
@@ -288,9 +353,10 @@ class Engine:
         return ends_at != NEVER and log_time > ends_at + self.hot_window
 
     def watch_end(self, handle: int) -> None:
-        subscriber = self.subscribers[handle]
-        if subscriber.ends_at != NEVER:
-            heapq.heappush(self._ending, (subscriber.ends_at, handle, subscriber.version))
+        ends_at = int(self.subscribers.ends_at[handle])
+        if ends_at != NEVER:
+            version = self.subscribers.version(handle)
+            heapq.heappush(self._ending, (ends_at, handle, (version.arrived_at, version.partition, version.offset)))
 
     def ended(self, log_time: int) -> Iterator[int]:
         """Handles of subscriptions that are over, and still the version in force."""
@@ -314,14 +380,11 @@ class _Chunk:
     ) -> None:
         self.engine, self.columns, self.values, self.effects = engine, columns, values, effects
         self.fresh, self.log_time = fresh, log_time
-        self.names: list[Any] = list(columns.id)
-        self.topics: list[Any] = list(columns.topic)
-        self.parties: list[Any] = list(columns.party_id)
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
-        self.repeats: set[int] = set()  # rows of publications that the store has dropped
-        self.amended: dict[bytes, bytes] = {}
+        self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
+        self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
 
     def run(self, offsets: Sequence[int]) -> None:
         self._subscriptions()
@@ -347,50 +410,65 @@ class _Chunk:
     def _subscriptions(self) -> None:
         """Who comes and who goes, in order. New ones are in the index from here on."""
         engine, columns = self.engine, self.columns
-        rows = np.flatnonzero(((columns.kind == SUBSCRIPTION) | (columns.kind == WITHDRAWAL)) & self.fresh).tolist()
-        coming = [row for row in rows if columns.kind[row] == SUBSCRIPTION]
-        read = dict(zip(coming, read_subscriptions(columns, coming), strict=True))
-        new: list[NewSubscription] = []
-        for row in rows:
-            known = engine.subscribers.find(self.names[row])
-            version = _version(columns, row)
-            if known is not None and engine.subscribers[known].version.partition != version.partition:
-                self.effects.moved.append(self.names[row])
-            if row not in read:
-                if known is None or engine.subscribers[known].version > version or self._ended_by(known, row):
+        subscribers = engine.subscribers
+        rows = np.flatnonzero(((columns.kind == SUBSCRIPTION) | (columns.kind == WITHDRAWAL)) & self.fresh)
+        if not len(rows):
+            return
+        names: list[Any] = list(columns.id.take(rows))
+        comes = columns.kind[rows] == SUBSCRIPTION
+        coming = rows[comes]
+        taken = iter(
+            subscribers.take(
+                columns,
+                coming,
+                [name for name, new in zip(names, comes.tolist(), strict=True) if new],
+                flags_of(columns, coming),
+            )
+        )
+        log_times, ends = self.log_time[rows].tolist(), columns.ends_at[rows].tolist()
+        new: list[tuple[int, int]] = []
+        for row, name, comes_, log_time, ends_at in zip(
+            rows.tolist(), names, comes.tolist(), log_times, ends, strict=True
+        ):
+            known = subscribers.find(name)
+            if known is not None and subscribers.partition[known] != columns.version_partition[row]:
+                self.effects.moved.append(name)
+            if not comes_:
+                if known is None or subscribers.version(known) > _version(columns, row) or self._ended_by(known, row):
                     self.effects.dropped["unknown_withdrawal"] += 1
                     self.fresh[row] = False
-                    continue
-                self._remove(known, row)
+                else:
+                    self._remove(known, row)
                 continue
-            subscriber, asked = read[row]
-            if known is not None and self._ended_by(known, row):
-                self._remove(known, row)
-                known = None
-            if known is not None and engine.subscribers[known].version >= version:
-                self.effects.dropped["older_version"] += 1
-                self.fresh[row] = False
-                continue
+            handle = next(taken)
             if known is not None:
-                self._remove(known, row)
-            handle = engine.subscribers.add(subscriber)
+                if self._ended_by(known, row):
+                    self._remove(known, row)
+                elif subscribers.version(known) >= _version(columns, row):
+                    self.effects.dropped["older_version"] += 1
+                    self.fresh[row] = False
+                    subscribers.release(handle)
+                    continue
+                else:
+                    self._remove(known, row)
+            subscribers.enforce(handle)
             self.handles[row] = handle
             self.added[handle] = row
-            new.append(_named(asked, handle))
-            if engine.over(subscriber.ends_at, int(self.log_time[row])):
+            new.append((row, handle))
+            if engine.over(ends_at, log_time):
                 # answered from the past, and not held
                 self._remove(handle, row)
             else:
-                self.effects.live[subscriber.name] = self.values[row]
+                self.effects.live[name] = self.values[row]
         if new and engine._index is not None:
-            engine._index.add_many(new)
+            add_to(engine._index, columns, *np.array(new, np.int64).T)
 
     def _ended_by(self, handle: int, row: int) -> bool:
-        return self.engine.over(self.engine.subscribers[handle].ends_at, int(self.log_time[row]))
+        return self.engine.over(int(self.engine.subscribers.ends_at[handle]), int(self.log_time[row]))
 
     def _remove(self, handle: int, row: int) -> None:
         self.removed[handle] = row
-        name = self.engine.subscribers[handle].name
+        name = self.engine.subscribers.name[handle]
         self.engine.subscribers.retire(name)
         self.effects.live[name] = None
 
@@ -406,13 +484,13 @@ class _Chunk:
         withdrawn = columns.kind[rows] == WITHDRAWAL
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
         endless = (ends == NEVER) | withdrawn
-        order = rows.tolist()
         codes = np.where(published, 1, np.where(withdrawn, 2, 0)).astype(np.int8)
+        self.packed = Packed.of(self.values)
         table = pa.table(
             {
                 "kind": pa.DictionaryArray.from_arrays(pa.array(codes), KINDS),
-                "id": pa.array([self.names[row] for row in order], pa.binary()),
-                "topic": pa.array([self.topics[row] or b"" for row in order], pa.binary()),
+                "id": Packed.gather(columns.id, rows).arrow(),
+                "topic": Packed.gather(columns.topic, rows).arrow(),
                 "time": np.where(published, begins, self.log_time[rows]),
                 "arrived_at": np.where(published, columns.arrived_at[rows], self.log_time[rows]),
                 "starts_at": pa.array(begins, mask=published | withdrawn),
@@ -422,98 +500,114 @@ class _Chunk:
                     pa.array(np.where(published | withdrawn, 0, columns.scope[rows]).astype(np.int8)), pa.array(SCOPES)
                 ),
                 "valid": pa.array((columns.time[rows] == 1) & ~published & ~withdrawn),
-                "subscriber_id": pa.array([self.parties[row] for row in order], pa.binary()),
+                "subscriber_id": Packed.gather(columns.party_id, rows).arrow(),
                 "self_join": pa.array(columns.self_join[rows] & ~withdrawn),
                 # the previous publication of each, and all that a self-joining one carries
                 "earlier": np.where(published, np.where(columns.self_join[rows], EARLIER, 1), 0),
-                "payload": pa.array([self.values[row] for row in order], pa.binary()),
+                "payload": (self.packed if len(rows) == len(self.values) else self.packed.take(rows)).arrow(),
             }
         )
         found = _Found(self.engine._store.apply(table, find=find, columns=("payload",)), rows)
         self.engine._store.tick(int(self.log_time[-1]))
-        self.repeats = {order[i] for i in self.engine._store.repeats.tolist()}
+        self.repeats = rows[self.engine._store.repeats]
         return found
 
     def _publications(self, found: _Found | None) -> _Publications:
         """The publications that were not dropped, each with what came before it on its topic, and stored with that."""
         columns = self.columns
         rows = np.flatnonzero((columns.kind == PUBLICATION) & self.fresh)
-        if self.repeats:
+        if len(self.repeats):
             self.effects.dropped["repeated_publication"] += len(self.repeats)
-            rows = np.array([row for row in rows.tolist() if row not in self.repeats], np.int64)
-        order = rows.tolist()
-        before = {} if found is None else found.before(columns)
-        parts = [before.get(row, NOTHING) for row in order]
-        names = [self.names[row] for row in order]
-        amended = [i for i, part in enumerate(parts) if part is not NOTHING]
-        if amended:
-            packed = [pack(self.values[order[i]], parts[i]) for i in amended]
-            self.engine._store.amend([names[i] for i in amended], packed)
-            # what subscriptions of this chunk have found is what was stored before
-            self.amended = dict(zip((self.values[order[i]] for i in amended), packed, strict=True))
-        return _Publications(columns, rows, parts, names, [self.topics[row] or b"" for row in order])
+            rows = np.setdiff1d(rows, self.repeats, assume_unique=True)
+        before = _Befores(found, columns, rows)
+        if len(rows) and found is not None:
+            some, packed = before.packed(self.packed)
+            if len(some):
+                self.engine._store.amend(Packed.gather(columns.id, rows[some]).arrow(), packed.arrow())
+                self.amended = rows[some], packed
+        return _Publications(columns, rows, before)
+
+    def _as_amended(self) -> dict[bytes, bytes]:
+        """What subscriptions of this chunk have found is what was stored before: own record → what is stored now."""
+        if self.amended is None:
+            return {}
+        rows, packed = self.amended
+        return dict(zip((self.values[row] for row in rows.tolist()), packed.list(), strict=True))
 
     # ------------------------------------------------------------------------------------------ live
 
     def _live(self, publications: _Publications, found: _Found | None) -> None:
         """Publications of the chunk with the subscriptions that were there before them."""
-        engine = self.engine
-        if engine._index is None:
-            pairs = self._live_on_disk(publications, found)
+        if self.engine._index is None:
+            self._tell(publications, *self._live_on_disk(publications, found))
         else:
-            pairs = self._live_in_memory(publications)
-        matching: dict[int, list[Subscriber]] = {}
-        for i, subscriber in pairs:
-            matching.setdefault(i, []).append(subscriber)
-        for i, subscribers in matching.items():
-            partitions = publications.partitions(i)
-            for subscriber in subscribers:
-                if reports(engine.number, subscriber.partitions, partitions) and not (
-                    subscriber.self_join and _covered(subscriber, subscribers)
-                ):
-                    self._notify(subscriber, publications, i, int(publications.rows[i]), "live")
+            self._tell(publications, *self._live_in_memory(publications))
 
-    def _live_in_memory(self, publications: _Publications) -> list[tuple[int, Subscriber]]:
-        subscribers = self.engine.subscribers
-        return [(i, subscribers[handle]) for i, handle in self._live_handles(publications)]
+    def _tell(self, publications: _Publications, matched: Rows, handles: Rows) -> None:
+        """Pairs that match, by publication: what of them is reported here, and not covered by an earlier subscription."""
+        engine = self.engine
+        subscribers = engine.subscribers
+        flags = subscribers.flags[handles]
+        start, at = publications.columns.partitions_start, publications.rows[matched]
+        # one of the two is here alone: then here is where they meet
+        told = ((flags & ALONE) != 0) | (start[at + 1] - start[at] == 1)
+        for pair in np.flatnonzero(~told).tolist():
+            partitions = publications.partitions(int(matched[pair]))
+            told[pair] = reports(engine.number, subscribers.partitions[int(handles[pair])], partitions)
+        for pair in np.flatnonzero(told & ((flags & SELF_JOIN) != 0)).tolist():
+            low, high = (
+                np.searchsorted(matched, matched[pair], "left"),
+                np.searchsorted(matched, matched[pair], "right"),
+            )
+            others = [subscribers[handle] for handle in handles[low:high].tolist()]
+            told[pair] = not _covered(subscribers[int(handles[pair])], others)
+        self._notify(publications, matched[told], handles[told], at[told], LIVE)
 
-    def _live_handles(self, publications: _Publications) -> list[tuple[int, int]]:
+    def _live_in_memory(self, publications: _Publications) -> tuple[Rows, Rows]:
         engine, columns, rows = self.engine, self.columns, publications.rows
         assert engine._index is not None
-        matched, handles = engine._index.match_attributes(
+        matched, found = engine._index.match_attributes(
             self._attributes(publications, engine.subscribers.needing_previous > 0),
-            topics=pa.array(publications.topics, pa.binary()).cast(pa.string()),
+            topics=publications.topics(),
             published_at=columns.begins_at[rows],
             expires_at=columns.ends_at[rows],
             where=self._where(publications),
         )
+        by = found.to_numpy().astype(np.int64)
         if not len(matched):
-            return []
-        by = handles.to_numpy().astype(np.int64)
+            return matched, by
         places = rows[matched]
         ends = engine.subscribers.ends_at[by]
         # expired on arrival, or a subscription that is over: the index knows neither
         keep = columns.ends_at[places] > columns.arrived_at[places]
         keep &= (ends == NEVER) | (self.log_time[places] <= np.where(ends == NEVER, 0, ends) + engine.hot_window)
-        pairs = []
-        for i, handle in zip(matched[keep].tolist(), by[keep].tolist(), strict=True):
-            if self.added.get(handle, -1) < rows[i] < self.removed.get(handle, LATE):
-                pairs.append((i, handle))
-        return pairs
+        if self.added or self.removed:
+            added, removed = self.added, self.removed
+            for pair in np.flatnonzero(keep).tolist():
+                handle = int(by[pair])
+                keep[pair] = added.get(handle, -1) < places[pair] < removed.get(handle, LATE)
+        return matched[keep], by[keep]
 
-    def _live_on_disk(self, publications: _Publications, found: _Found | None) -> list[tuple[int, Subscriber]]:
+    def _live_on_disk(self, publications: _Publications, found: _Found | None) -> tuple[Rows, Rows]:
         """The store has found the subscriptions that fit in topic and time; their conditions are tested here."""
-        place_of = {row: i for i, row in enumerate(publications.rows.tolist())}
-        return self._test(publications, self._candidates(found, place_of))
+        nothing = np.empty(0, np.int64)
+        subscribers = self.engine.subscribers
+        gone = {(subscribers.name[handle], subscribers.version(handle)): handle for handle in self.removed}
+        pairs = []
+        for i, subscriber in self._test(publications, self._candidates(found, publications.rows)):
+            handle = gone.get((subscriber.name, subscriber.version))
+            pairs.append((i, subscribers.find(subscriber.name) if handle is None else handle))
+        if not pairs:
+            return nothing, nothing
+        matched, handles = zip(*sorted(pairs), strict=True)
+        return np.array(matched, np.int64), np.array(handles, np.int64)
 
-    def _candidates(self, found: _Found | None, place_of: dict[int, int]) -> list[tuple[int, bytes]]:
+    def _candidates(self, found: _Found | None, rows: Rows) -> list[tuple[int, bytes]]:
+        """Publications by their place among `rows`, each with the record of a subscription that the store has found for it."""
         if found is None:
             return []
-        return [
-            (place_of[row], payload)
-            for row, kind, payload in zip(found.rows, found.kinds, found.payloads, strict=True)
-            if kind == "subscription" and row in place_of
-        ]
+        at = np.flatnonzero(~found.published & np.isin(found.rows, rows))
+        return list(zip(np.searchsorted(rows, found.rows[at]).tolist(), found.payload(at), strict=True))
 
     def _test(self, publications: _Publications, asked: list[tuple[int, bytes]]) -> list[tuple[int, Subscriber]]:
         return [(i, subscriber) for i, subscriber, _ in self._tested(publications, asked)]
@@ -547,43 +641,52 @@ class _Chunk:
         """Subscriptions of the chunk with the publications that were there before them."""
         if found is None or not self.handles:
             return
-        candidates: list[tuple[int, bytes]] = []
-        overlapping: dict[int, list[bytes]] = {}
-        for row, kind, payload in zip(found.rows, found.kinds, found.payloads, strict=True):
-            if row not in self.handles:
-                continue
-            if kind == "publication":
-                candidates.append((row, self.amended.get(payload, payload)))
-            else:
-                overlapping.setdefault(row, []).append(payload)
-        if not candidates:
+        asking = np.array(list(self.handles), np.int64)
+        mine = np.isin(found.rows, asking)
+        at = np.flatnonzero(mine & found.published)
+        if not len(at):
             return
-        unique = {payload: i for i, payload in enumerate(dict.fromkeys(payload for _, payload in candidates))}
+        amended = self._as_amended()
+        payloads = found.payload(at)
+        if amended:
+            payloads = [amended.get(payload, payload) for payload in payloads]
+        unique = {payload: i for i, payload in enumerate(dict.fromkeys(payloads))}
         publications = _unpacked(list(unique))
-        rows = np.array([unique[payload] for _, payload in candidates], np.int64)
-        fits = self._past_fits(publications, candidates, rows)
-        found_now: list[tuple[int, int, Subscriber]] = []
-        for (row, _), i, fit in zip(candidates, rows.tolist(), fits.tolist(), strict=True):
-            subscriber = self.engine.subscribers[self.handles[row]]
-            if fit and reports(self.engine.number, subscriber.partitions, publications.partitions(i)):
-                found_now.append((row, i, subscriber))
-        covered = self._covered_before(found_now, publications, overlapping)
-        for row, i, subscriber in found_now:
-            if (row, i) not in covered:
-                self._notify(subscriber, publications, i, row, "past")
+        matched = np.array([unique[payload] for payload in payloads], np.int64)
+        rows = found.rows[at]
+        handles = np.array([self.handles[row] for row in rows.tolist()], np.int64)
+        told = self._past_fits(publications, rows, matched, handles)
+        subscribers = self.engine.subscribers
+        flags = subscribers.flags[handles]
+        start = publications.columns.partitions_start
+        doubtful = ((flags & ALONE) == 0) & (start[matched + 1] - start[matched] > 1)
+        for pair in np.flatnonzero(told & doubtful).tolist():
+            partitions = publications.partitions(int(matched[pair]))
+            told[pair] = reports(self.engine.number, subscribers.partitions[int(handles[pair])], partitions)
+        joining = np.flatnonzero(told & ((flags & SELF_JOIN) != 0)).tolist()
+        if joining:
+            others = np.flatnonzero(mine & ~found.published)
+            overlapping: dict[int, list[bytes]] = {}
+            for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
+                overlapping.setdefault(row, []).append(payload)
+            pairs = [(int(rows[pair]), int(matched[pair]), subscribers[int(handles[pair])]) for pair in joining]
+            covered = self._covered_before(pairs, publications, overlapping)
+            for pair in joining:
+                told[pair] = (int(rows[pair]), int(matched[pair])) not in covered
+        self._notify(publications, matched[told], handles[told], rows[told], PAST)
 
-    def _past_fits(self, publications: _Publications, candidates: list[tuple[int, bytes]], rows: Rows) -> Flags:
+    def _past_fits(self, publications: _Publications, rows: Rows, matched: Rows, handles: Rows) -> Flags:
         engine = self.engine
-        subscribers = [engine.subscribers[self.handles[row]] for row, _ in candidates]
-        if all(s.always for s in subscribers) and all(form is None for form in publications.columns.where):
+        flags = engine.subscribers.flags[handles]
+        if (flags & ALWAYS_MATCHES).all() and not publications.columns.where.present().any():
             return np.ones(len(rows), np.bool_)  # topic and time are the store's
         if engine._index is not None:
-            handles = np.array([self.handles[row] for row, _ in candidates], np.int64)
-            previous = any(subscriber.needs_previous for subscriber in subscribers)
-            return self._match_pairs(engine._index, publications, rows, handles, previous)
-        asked = [(i, self.values[row]) for i, (row, _) in zip(rows.tolist(), candidates, strict=True)]
+            previous = bool((flags & NEEDS_PREVIOUS).any())
+            return self._match_pairs(engine._index, publications, matched, handles, previous)
+        asked = [(i, self.values[row]) for i, row in zip(matched.tolist(), rows.tolist(), strict=True)]
         fitting = {(i, s.name, s.version) for i, s in self._test(publications, asked)}
-        fits = [(i, s.name, s.version) in fitting for i, s in zip(rows.tolist(), subscribers, strict=True)]
+        subscribers = [engine.subscribers[handle] for handle in handles.tolist()]
+        fits = [(i, s.name, s.version) in fitting for i, s in zip(matched.tolist(), subscribers, strict=True)]
         return np.array(fits, np.bool_)
 
     def _covered_before(
@@ -620,7 +723,7 @@ class _Chunk:
             self._attributes(publications, previous),
             rows,
             handles,
-            topics=pa.array(publications.topics, pa.binary()).cast(pa.string()),
+            topics=publications.topics(),
             published_at=columns.begins_at[at],
             expires_at=columns.ends_at[at],
             where=self._where(publications),
@@ -640,33 +743,24 @@ class _Chunk:
         return columns_of(said)
 
     def _where(self, publications: _Publications) -> list[NormalForm | None] | None:
-        forms = [publications.columns.where[row] for row in publications.rows.tolist()]
-        return forms if any(form is not None for form in forms) else None
+        where = publications.columns.where
+        if not where.present()[publications.rows].any():
+            return None
+        return [where[row] for row in publications.rows.tolist()]
 
-    def _notify(self, subscriber: Subscriber, publications: _Publications, i: int, row: int, phase: Any) -> None:
-        """At the log time of `row`, the later of the two."""
-        columns, at = publications.columns, int(publications.rows[i])
-        told: list[tuple[Any, str]] = [("subscriber", subscriber.recipient.decode())]
-        publisher = columns.party_id[at]
-        if publisher is not None:
-            told.append(("publisher", publisher.decode()))
-        subscription, publication = subscriber.name.decode(), publications.names[i].decode()
-        for role, recipient in told:
-            self.effects.notifications.append(
-                Notification(
-                    notification_id(subscription, subscriber.version, publication, role),
-                    subscription,
-                    str(subscriber.version),
-                    publication,
-                    recipient,
-                    role,
-                    publications.topics[i].decode(),
-                    int(columns.begins_at[at]),
-                    int(self.log_time[row]),
-                    phase,
-                    publications.before[i].earlier if columns.self_join[at] else (),
-                )
-            )
+    def _notify(self, publications: _Publications, matched: Rows, handles: Rows, rows: Rows, phase: int) -> None:
+        """Each at the log time of its row, that of the later of the two."""
+        if not len(matched):
+            return
+        columns, at, subscribers = publications.columns, publications.rows[matched], self.engine.subscribers
+        told = tell(subscribers, handles, columns, at, self.log_time[rows], phase)
+        for i in np.flatnonzero(columns.self_join[at]).tolist():
+            earlier = publications.before[int(matched[i])].earlier
+            if earlier:
+                for columns_told in told:
+                    for place in columns_told.places(i):
+                        columns_told.columns.earlier_ids[place] = earlier
+        self.effects.told += [each.columns for each in told]
 
     # ------------------------------------------------------------------------------------------ best offers
 
@@ -696,14 +790,14 @@ class _Chunk:
             if row in opening:
                 self._open(row, opening[row])
             engine.auctions.settle(changes)
-            self.effects.notifications += changes.notifications
+            self.effects.best += changes.notifications
             self.effects.offers += changes.offers
 
     def _open(self, row: int, bidding: list[tuple[Subscriber, oracle.Subscription]]) -> None:
         engine, value = self.engine, self.values[row]
-        payload = self.amended.get(value, value)
+        payload = self._as_amended().get(value, value)
         auction = engine.auctions.open(*auction_of(payload), payload)
-        self.effects.live[auctions.KEY + self.names[row]] = payload
+        self.effects.live[auctions.KEY + (self.columns.id[row] or b"")] = payload
         for subscriber, query in bidding:
             if subscriber.ends_at > self.log_time[row]:
                 made = auction.bid_of(query)
@@ -718,21 +812,15 @@ class _Chunk:
         matching: dict[int, list[tuple[Subscriber, oracle.Subscription]]] = {row: [] for row in rows.tolist()}
         if not matching:
             return matching
-        several = _Publications(
-            self.columns,
-            rows,
-            [publications.before[i] for i in chosen.tolist()],
-            [publications.names[i] for i in chosen.tolist()],
-            [publications.topics[i] for i in chosen.tolist()],
-        )
+        several = _Publications(self.columns, rows, [publications.before[i] for i in chosen.tolist()])
         if engine._index is not None:
-            for i, handle in self._live_handles(several):
+            matched, handles = self._live_in_memory(several)
+            for i, handle in zip(matched.tolist(), handles.tolist(), strict=True):
                 form, semantics = engine._index.condition(handle)
                 query = oracle.Subscription(form, semantics=semantics)
                 matching[int(rows[i])].append((engine.subscribers[handle], query))
             return matching
-        place_of = {row: i for i, row in enumerate(rows.tolist())}
-        for i, subscriber, payload in self._tested(several, self._candidates(found, place_of)):
+        for i, subscriber, payload in self._tested(several, self._candidates(found, rows)):
             record: Any = decode_rendezvous(payload).record
             matching[int(rows[i])].append((subscriber, query_of(record)))
         return matching
@@ -746,17 +834,27 @@ class _Chunk:
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
         held = np.minimum(begins, columns.arrived_at[rows])
         added = 0
-        for row, handle in self.handles.items():
-            until = int(np.searchsorted(rows, row))
-            gone.add(held[added:until].tolist(), begins[added:until].tolist(), ends[added:until].tolist())
-            added = until
-            now = int(self.log_time[row])
+        asking = np.array(list(self.handles), np.int64)
+        until_of = np.searchsorted(rows, asking)
+        if not gone.folds(held, engine.horizon(int(self.log_time[-1]))):
+            until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
+        times = zip(
+            self.handles.items(),
+            until_of.tolist(),
+            self.log_time[asking].tolist(),
+            columns.begins_at[asking].tolist(),
+            columns.time[asking].tolist(),
+            strict=True,
+        )
+        for (row, handle), until, now, starts_at, valid in times:
+            if until > added:
+                gone.add_columns(held[added:until], begins[added:until], ends[added:until])
+                added = until
             gone.fold(engine.horizon(now))
-            subscriber = engine.subscribers[handle]
-            if gone.asked_by(subscriber.starts_at, bool(columns.time[row]), now):
+            if gone.asked_by(starts_at, bool(valid), now):
                 self.effects.requests.append(
                     BackfillRequest(
-                        canonical(columns, row, subscriber),
+                        canonical(columns, row, engine.subscribers[handle]),
                         engine.number,
                         engine.horizon(now),
                         now,
@@ -764,7 +862,7 @@ class _Chunk:
                         self._cut(row),
                     )
                 )
-        gone.add(held[added:].tolist(), begins[added:].tolist(), ends[added:].tolist())
+        gone.add_columns(held[added:], begins[added:], ends[added:])
         gone.fold(engine.horizon(int(self.log_time[-1])))
 
     def _cut(self, row: int) -> dict[int, int]:
@@ -828,6 +926,73 @@ def read_subscriptions(columns: RendezvousColumns, rows: Sequence[int]) -> Itera
                 semantics,
             ),
         )
+
+
+def add_to(index: Index, columns: RendezvousColumns, rows: Rows, handles: Rows) -> None:
+    """Puts subscriptions of a chunk into the index: by columns what kernels can read, the rest one by one."""
+    conditions, read = flat_conditions(columns.where, rows)
+    rest = np.flatnonzero(~read)
+    if len(rest):
+        index.add_many(new_subscriptions(columns, rows[rest].tolist(), handles[rest].tolist()))
+    taken = np.flatnonzero(read)
+    if not len(taken):
+        return
+    at = rows[taken]
+    flags = SCOPE_FLAGS[columns.scope[at]] | TIME_FLAGS[columns.time[at]] | SEMANTICS_FLAGS[columns.semantics[at]]
+    index.add_flat(
+        handles[taken],
+        # rows that were not read have no disjuncts
+        conditions._replace(first=np.append(conditions.first[taken], conditions.first[-1])),
+        Places(FlatTexts(*columns.topic.take(at).for_kernel()), columns.begins_at[at], columns.ends_at[at], flags),
+    )
+
+
+def new_subscriptions(columns: RendezvousColumns, rows: Sequence[int], handles: Sequence[int]) -> list[NewSubscription]:
+    """What the index is told of some rows."""
+    at = np.array(rows, np.int64)
+    where = columns.where
+    return [
+        NewSubscription(
+            handle,
+            where[row] or ALWAYS,
+            (topic or b"").decode(),
+            SCOPES[scope],
+            starts_at,
+            None if ends_at == NEVER else ends_at,
+            TIMES[time],
+            SEMANTICS[semantics],
+        )
+        for handle, row, topic, scope, starts_at, ends_at, time, semantics in zip(
+            handles,
+            rows,
+            columns.topic.take(at),
+            columns.scope[at].tolist(),
+            columns.begins_at[at].tolist(),
+            columns.ends_at[at].tolist(),
+            columns.time[at].tolist(),
+            columns.semantics[at].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def flags_of(columns: RendezvousColumns, rows: Rows) -> npt.NDArray[np.uint8]:
+    """Of subscriptions: see `streams.subscribers`."""
+    where = columns.where
+    start = columns.partitions_start
+    joins = columns.self_join[rows]
+    flags = np.where(joins, SELF_JOIN, 0) | np.where(start[rows + 1] - start[rows] == 1, ALONE, 0)
+    at = where.at[rows]
+    plain = where.length[rows] == len(NO_CONDITION)
+    for i, byte in enumerate(NO_CONDITION):
+        plain[plain] = where.heap[at[plain] + i] == byte
+    flags |= np.where(plain & (columns.semantics[rows] == CLASSICAL), ALWAYS_MATCHES, 0)
+    # the router takes `previous` from those alone that join
+    for i in np.flatnonzero(joins).tolist():
+        form: NormalForm = where[int(rows[i])] or ALWAYS
+        if any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct):
+            flags[i] |= NEEDS_PREVIOUS
+    return flags.astype(np.uint8)
 
 
 def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> CanonicalSubscription:
@@ -932,9 +1097,7 @@ def unpack(payload: bytes) -> tuple[bytes, Before]:
 def _unpacked(payloads: list[bytes]) -> _Publications:
     parts = [unpack(payload) for payload in payloads]
     columns = decode_rendezvous_chunk([value for value, _ in parts])
-    names: list[Any] = list(columns.id)
-    topics = [topic or b"" for topic in columns.topic]
-    return _Publications(columns, np.arange(len(parts)), [before for _, before in parts], names, topics)
+    return _Publications(columns, np.arange(len(parts)), [before for _, before in parts])
 
 
 def _attributes_in(value: bytes) -> dict[str, Value]:

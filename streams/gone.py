@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+
 NEVER: Final = -(1 << 62)
 FOREVER: Final = 1 << 62  # later than any time that a record may carry
 SECOND: Final = 1_000_000
@@ -21,6 +26,7 @@ class Gone:
         self.published = published
         self.expires = expires
         self._seconds: dict[int, tuple[int, int]] = {}
+        self._folded: int | None = None  # up to which second all is folded
 
     def add(self, held_at: Iterable[int], published_at: Iterable[int], expires_at: Iterable[int]) -> None:
         seconds = self._seconds
@@ -28,14 +34,35 @@ class Gone:
             second = held // SECOND
             known = seconds.get(second, (NEVER, NEVER))
             seconds[second] = (max(known[0], published), max(known[1], min(expires, FOREVER)))
+        self._folded = None
+
+    def add_columns(self, held_at: Times, published_at: Times, expires_at: Times) -> None:
+        """The same for many at once."""
+        if not len(held_at):
+            return
+        second, at = np.unique(held_at // SECOND, return_inverse=True)
+        latest = np.full((2, len(second)), NEVER, np.int64)
+        np.maximum.at(latest[0], at, published_at)
+        np.maximum.at(latest[1], at, np.minimum(expires_at, FOREVER))
+        for one, published, expires in zip(second.tolist(), *latest.tolist(), strict=True):
+            known = self._seconds.get(one, (NEVER, NEVER))
+            self._seconds[one] = (max(known[0], published), max(known[1], expires))
+        self._folded = None  # late ones may lie before the horizon
 
     def fold(self, horizon: int) -> None:
         """Everything held before the horizon is gone. Horizons never go back."""
         last = -(-horizon // SECOND)
+        if last == self._folded:
+            return
+        self._folded = last
         for second in [second for second in self._seconds if second < last]:
             published, expires = self._seconds.pop(second)
             self.published = max(self.published, published)
             self.expires = max(self.expires, expires)
+
+    def folds(self, held_at: Times, horizon: int) -> bool:
+        """Would a horizon fold any of these?"""
+        return bool(len(held_at)) and int(held_at.min()) // SECOND < -(-horizon // SECOND)
 
     def asked_by(self, starts_at: int, valid: bool, now: int) -> bool:
         """May something that is gone, and has not expired, lie in a window that begins then?"""

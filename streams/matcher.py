@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from pastforward.topics import Topics
-from schemas import Registry, Rendezvous, encode, encode_notifications
+from schemas import NotificationColumns, Registry, Rendezvous, Texts, encode, encode_notifications
 from schemas.codec import Format
+from schemas.columns import SUBSCRIBER
 from streams.engine import Engine
 from streams.metrics import Metrics
-from streams.notifications import columns_of
-from streams.outgoing import Outgoing, partition_of
+from streams.notifications import PHASES
+from streams.outgoing import Outgoing
 from streams.progress import encode_progress
 from streams.router import ROUTING_VERSION
 
@@ -50,20 +53,14 @@ class Matcher:
         )
         sinks, topics = self._sinks, self._sinks.topics
         outgoing = Outgoing()
-        values = encode_notifications(columns_of(effects.notifications), sinks.format, sinks.registry)
-        for notification, value in zip(effects.notifications, values, strict=True):
-            key = notification.recipient_id.encode()
-            outgoing.send(topics.notifications, (partition_of(key, sinks.partitions),), key, value)
-            self._metrics.notifications.labels(notification.phase).inc()
-            if notification.role == "subscriber":
-                self._metrics.matches.labels(notification.phase).inc()
-        for offer in effects.offers:
-            outgoing.send(
-                topics.best_offers,
-                (partition_of(offer.publication_id.encode(), sinks.partitions),),
-                offer.publication_id.encode(),
-                encode(offer, sinks.format, sinks.registry),
-            )
+        for told in effects.columns():
+            values = encode_notifications(told, sinks.format, sinks.registry)
+            outgoing.send_keyed(topics.notifications, sinks.partitions, told.recipient_id, values)
+            self._count(told)
+        if effects.offers:
+            keys = [offer.publication_id.encode() for offer in effects.offers]
+            offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]
+            outgoing.send_keyed(topics.best_offers, sinks.partitions, Texts.of(keys), offers)
         for request in effects.requests:
             subscription = request.subscription
             key = f"{subscription.subscription_id}\0{subscription.version}\0{self._engine.number}".encode()
@@ -83,6 +80,14 @@ class Matcher:
         progress = encode_progress(self._engine.progress, records[-1].offset + 1)
         outgoing.log(topics.live, self._engine.number, PROGRESS, progress)
         return outgoing
+
+    def _count(self, told: NotificationColumns) -> None:
+        by_subscribers = told.role == SUBSCRIBER
+        for phase, count in zip(*np.unique(told.phase, return_counts=True), strict=True):
+            self._metrics.notifications.labels(PHASES[phase]).inc(int(count))
+            self._metrics.matches.labels(PHASES[phase]).inc(
+                int(np.count_nonzero(by_subscribers & (told.phase == phase)))
+            )
 
     def idle(self) -> Outgoing | None:
         """A tick, as long as there is anything that time could end."""

@@ -3,18 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from schemas import Notification, NotificationColumns, Texts
-from schemas.columns import BACKFILL, BEST, LIVE, PAST, PUBLISHER, SUBSCRIBER
+from schemas import Notification, NotificationColumns, RendezvousColumns, Texts
+from schemas.columns import PUBLISHER, SUBSCRIBER
+from streams.subscribers import Subscribers
 
-PHASES: Final = {"past": PAST, "live": LIVE, "backfill": BACKFILL, "best": BEST}
-ROLES: Final = {"subscriber": SUBSCRIBER, "publisher": PUBLISHER}
+Rows = npt.NDArray[np.int64]
+
+PHASES: Final = ("past", "live", "backfill", "best")  # by their numbers in the columns
+ROLES: Final = ("subscriber", "publisher")
 
 
-def columns_of(notifications: Sequence[Notification]) -> NotificationColumns:
+@dataclass(slots=True)
+class Told:
+    """Notifications of one role. `pairs`: the pair that each stands for, ascending."""
+
+    columns: NotificationColumns
+    pairs: Rows
+
+    def places(self, pair: int) -> list[int]:
+        """Where a pair stands in the columns, if it does."""
+        at = int(np.searchsorted(self.pairs, pair))
+        return [at] if at < len(self.pairs) and self.pairs[at] == pair else []
+
+
+def tell(
+    subscribers: Subscribers, handles: Rows, columns: RendezvousColumns, rows: Rows, matched_at: Rows, phase: int
+) -> list[Told]:
+    """Notifications of pairs: of a subscription, by handle, and a publication, by its row. The subscriber is told, and the publisher who
+    asked for it."""
+    who = handles.tolist()
+    names = [subscribers.name[handle] for handle in who]
+    partition, offset = subscribers.partition[handles].tolist(), subscribers.offset[handles].tolist()
+    versions = [b"%d-%d" % version for version in zip(partition, offset, strict=True)]
+    publications: list[Any] = list(columns.id.take(rows))
+    # zero bytes separate them: ids hold none
+    stems = [b"%b\0%b\0%b" % each for each in zip(names, versions, publications, strict=True)]
+
+    def made(role: int, pairs: Rows, ids: list[bytes], recipients: Texts) -> Told:
+        some = len(pairs) < len(rows)
+        named = [names[i] for i in pairs.tolist()] if some else names
+        versioned = [versions[i] for i in pairs.tolist()] if some else versions
+        at = rows[pairs]
+        return Told(
+            NotificationColumns(
+                Texts.of(ids),
+                Texts.of(named),
+                Texts.of(versioned),
+                columns.id.take(at),
+                recipients,
+                np.full(len(pairs), role, np.uint8),
+                columns.topic.take(at),
+                columns.begins_at[at],
+                matched_at[pairs],
+                np.full(len(pairs), phase, np.uint8),
+                {},
+                {},
+            ),
+            pairs,
+        )
+
+    ids = [_digest(stem) for stem in stems]
+    told = [made(SUBSCRIBER, np.arange(len(rows)), ids, Texts.of([subscribers.recipient[handle] for handle in who]))]
+    asked = np.flatnonzero(columns.party_id.length[rows] >= 0)
+    if len(asked):
+        ids = [_digest(stems[i] + b"\0publisher") for i in asked.tolist()]
+        told.append(made(PUBLISHER, asked, ids, columns.party_id.take(rows[asked])))
+    return told
+
+
+def _digest(text: bytes) -> bytes:
+    """See `streams.identity`."""
+    return sha256(text).hexdigest()[:32].encode()
+
+
+def as_columns(notifications: Sequence[Notification]) -> NotificationColumns:
+    """Of single ones: best offers."""
+
     def texts(name: str) -> Texts:
         return Texts.of([getattr(notification, name).encode() for notification in notifications])
 
@@ -24,11 +95,46 @@ def columns_of(notifications: Sequence[Notification]) -> NotificationColumns:
         texts("subscription_version"),
         texts("publication_id"),
         texts("recipient_id"),
-        np.array([ROLES[n.role] for n in notifications], np.uint8),
+        np.array([ROLES.index(n.role) for n in notifications], np.uint8),
         texts("topic"),
         np.array([n.published_at for n in notifications], np.int64),
         np.array([n.matched_at for n in notifications], np.int64),
-        np.array([PHASES[n.phase] for n in notifications], np.uint8),
+        np.array([PHASES.index(n.phase) for n in notifications], np.uint8),
         {i: n.earlier_ids for i, n in enumerate(notifications) if n.earlier_ids},
         {i: n.value for i, n in enumerate(notifications) if n.value is not None},
     )
+
+
+def notifications_of(columns: NotificationColumns) -> list[Notification]:
+    """One by one."""
+    texts = (
+        columns.notification_id,
+        columns.subscription_id,
+        columns.subscription_version,
+        columns.publication_id,
+        columns.recipient_id,
+        columns.topic,
+    )
+    ids, subscriptions, versions, publications, recipients, topics = (
+        [(t or b"").decode() for t in text] for text in texts
+    )
+    roles, phases = columns.role.tolist(), columns.phase.tolist()
+    published, matched = columns.published_at.tolist(), columns.matched_at.tolist()
+    found: list[Any] = [
+        Notification(
+            ids[i],
+            subscriptions[i],
+            versions[i],
+            publications[i],
+            recipients[i],
+            ROLES[roles[i]],
+            topics[i],
+            published[i],
+            matched[i],
+            PHASES[phases[i]],
+            columns.earlier_ids.get(i, ()),
+            columns.value.get(i),
+        )
+        for i in range(len(columns))
+    ]
+    return found

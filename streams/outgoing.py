@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from aiokafka.partitioner import murmur2
+import numpy as np
+import numpy.typing as npt
+
+from schemas import Texts
+from streams.kernels import partitions_of
 
 Place = tuple[str, int]
 
 
 def partition_of(key: bytes, count: int) -> int:
     """Where Java's producer, and ours (`murmur2_random`), put a key."""
-    return int(murmur2(key) & 0x7FFFFFFF) % count
+    found = np.empty(1, np.int32)
+    partitions_of(*Texts.of([key]).for_kernel(), count, found)
+    return int(found[0])
 
 
 class Outgoing:
@@ -31,6 +37,33 @@ class Outgoing:
 
     def send(self, topic: str, partitions: Iterable[int], key: bytes | None, value: bytes | None) -> None:
         for partition in partitions:
+            self.outputs[topic, partition].append((key, value))
+
+    def send_columns(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes],
+        start: npt.NDArray[np.int64],
+        partitions: npt.NDArray[np.int32],
+        without: set[int],
+    ) -> None:
+        """Record i to `partitions[start[i]:start[i + 1]]`, but for some."""
+        if len(partitions) == len(values) and not without:
+            for partition in np.unique(partitions).tolist():
+                rows = np.flatnonzero(partitions == partition).tolist()
+                self.outputs[topic, partition] += [(keys[i], values[i]) for i in rows]
+            return
+        starts, goes = start.tolist(), partitions.tolist()
+        for i, (key, value) in enumerate(zip(keys, values, strict=True)):
+            if i not in without:
+                self.send(topic, goes[starts[i] : starts[i + 1]], key, value)
+
+    def send_keyed(self, topic: str, count: int, keys: Texts, values: Sequence[bytes]) -> None:
+        """To the partitions where Java's producer, and ours (`murmur2_random`), put the keys."""
+        partitions = np.empty(len(keys), np.int32)
+        partitions_of(*keys.for_kernel(), count, partitions)
+        for partition, key, value in zip(partitions.tolist(), keys, values, strict=True):
             self.outputs[topic, partition].append((key, value))
 
     def log(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import time
@@ -74,7 +75,7 @@ class Owned:
         computed = time.perf_counter()
         await self.sender.send(outgoing, end)
         sent = time.perf_counter()
-        self.stage.committed(end)
+        await asyncio.to_thread(self.stage.committed, end)
         self.position = end
         done = time.perf_counter()
         self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
@@ -184,6 +185,10 @@ class Ownership:
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
             self._owned[key] = one
             self._lanes[key] = Lane(one.handle, one.silent, self.failed)
+        # What is there now stays: a collection that looks at all of it again stops every lane for a tenth of a second.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
         self._complete = True
         log.info("owner of %d partitions", len(owned))
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.connection import Connection
+from streams.transport import bare
 
-POLL: Final = 20_000  # records a poll: large enough for columns, small enough to show progress
+FETCH_BYTES: Final = 8 << 20  # a poll: large enough for columns, small enough to show progress
 WAIT_MS: Final = 500
 
 
@@ -21,7 +22,7 @@ async def reader(connection: Connection) -> AsyncIterator[AIOKafkaConsumer]:
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="none",
-        max_partition_fetch_bytes=8 << 20,
+        max_partition_fetch_bytes=FETCH_BYTES,
     )
     await consumer.start()
     try:
@@ -42,7 +43,8 @@ async def stretch(connection: Connection, partition: TopicPartition, start: int,
         consumer.seek(partition, start)
         # the position also passes transaction markers and compacted holes, which hold no record
         while await consumer.position(partition) < end:
-            for records in (await consumer.getmany(partition, timeout_ms=WAIT_MS, max_records=POLL)).values():
+            bare(consumer._fetcher)
+            for records in (await consumer.getmany(partition, timeout_ms=WAIT_MS)).values():
                 kept = [record for record in records if record.offset < end]
                 if kept:
                     yield kept

@@ -6,10 +6,10 @@ withdraws it reaches every partition that it reached, whatever changed in betwee
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,37 +17,41 @@ from aiokafka import TopicPartition
 
 from matching import Condition, ConditionError
 from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
+from matching.oracle import SEMANTICS
 from pastforward.topics import Topics
 from schemas import (
-    CanonicalSubscription,
     Predicate,
     PublicationColumns,
     Registry,
     Rendezvous,
     SchemaError,
-    Subscription,
+    SubscriptionColumns,
     Version,
     Withdrawal,
-    canonical_subscription,
     dead_letter,
     decode_publications,
-    decode_subscription,
+    decode_subscriptions,
     encode,
     encode_rendezvous_publications,
+    encode_rendezvous_subscriptions,
 )
-from schemas.columns import NO_BEST
+from schemas.columns import NO_BEST, SUBTREE
+from schemas.condition_bytes import condition_bytes
+from schemas.limits import MAX_CANONICAL_BYTES
 from schemas.records import Origin, Where
 from streams.attributes import take
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
-from streams.routes import Route, Routes
+from streams.routes import Route, Routes, digest_of
 from streams.routing import Scheme
 from streams.routing import Subscription as RoutedSubscription
-from streams.routing.columns import Publications
+from streams.routing.columns import Placement, Publications
 from streams.routing.columns import Texts as ColumnTexts
 
 log = logging.getLogger("pastforward.router")
 
+ALWAYS_BYTES: Final = condition_bytes(ALWAYS)
+SPEAKS_OF_PREVIOUS: Final = PREVIOUS.encode()
 ROUTING_VERSION = 1  # of the directory: it has one entry as long as the scheme does not change on a running system
 
 
@@ -95,15 +99,6 @@ class Router:
         self._metrics = metrics
         self._registry = registry
 
-    def process(self, records: Sequence[Any]) -> Outgoing:
-        outgoing = Outgoing()
-        for record in records:
-            try:
-                self._take(record, outgoing)
-            except SchemaError as error:
-                self._refuse(record, error, outgoing)
-        return outgoing
-
     def idle(self) -> Outgoing | None:
         return None
 
@@ -113,31 +108,12 @@ class Router:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _take(self, record: Any, outgoing: Outgoing) -> None:
-        raise NotImplementedError
-
-    def _forward(
-        self,
-        record: Any,
-        content: CanonicalSubscription | Withdrawal,
-        name: str,
-        partitions: tuple[int, ...],
-        outgoing: Outgoing,
-    ) -> None:
-        envelope = Rendezvous(
-            self._origin, record.partition, record.offset, record.timestamp * 1000, ROUTING_VERSION, partitions, content
-        )
-        outgoing.send(self._topics.rendezvous, partitions, name.encode(), encode(envelope))
-
     def _refuse(self, record: Any, error: SchemaError, outgoing: Outgoing) -> None:
-        letter = dead_letter(
-            record.topic, record.partition, record.offset, record.timestamp * 1000, error, record.key, record.value
-        )
-        outgoing.send(
-            self._topics.dead_letters, (record.partition,), record.key, encode(letter, registry=self._registry)
-        )
+        topic, partition = self._partition
+        letter = dead_letter(topic, partition, record.offset, record.timestamp * 1000, error, record.key, record.value)
+        outgoing.send(self._topics.dead_letters, (partition,), record.key, encode(letter, registry=self._registry))
         self._metrics.dead_letters.labels(error.kind).inc()
-        log.debug("dead letter: %s %d offset %d: %s", record.topic, record.partition, record.offset, error.reason)
+        log.debug("dead letter: %s %d offset %d: %s", topic, partition, record.offset, error.reason)
 
 
 class PublicationRouter(Router):
@@ -209,65 +185,163 @@ class PublicationRouter(Router):
         values, errors = encode_rendezvous_publications(
             columns, rows, ROUTING_VERSION, placement.start, placement.partition, where
         )
-        too_large = dict(errors)
-        starts, partitions = placement.start.tolist(), placement.partition.tolist()
-        for i, (name, value) in enumerate(zip(ids, values, strict=True)):
-            if i in too_large:
-                self._refuse(records[order[i]], too_large[i], outgoing)
-            else:
-                outgoing.send(self._topics.rendezvous, partitions[starts[i] : starts[i + 1]], name, value)
+        for i, error in errors:
+            self._refuse(records[order[i]], error, outgoing)
+        outgoing.send_columns(
+            self._topics.rendezvous, list(ids), values, placement.start, placement.partition, {i for i, _ in errors}
+        )
 
 
 class SubscriptionRouter(Router):
-    """Routes are changed as the chunk goes, and logged; a chunk that fails ends the worker, so nothing is undone."""
+    """By columns as well, but for what depends on the row before: a replaced subscription, and the condition, which is parsed here.
+
+    Routes are changed as the chunk goes, and logged; a chunk that fails ends the worker, so nothing is undone.
+    """
 
     def __init__(self, *arguments: Any, routes: Routes) -> None:
         super().__init__(*arguments)
         self._routes = routes
 
-    def _take(self, record: Any, outgoing: Outgoing) -> None:
-        version = Version(record.timestamp * 1000, record.partition, record.offset)
-        content = decode_subscription(record.key, record.value, self._registry)
-        name = content.subscription_id
+    def process(self, records: Sequence[Any]) -> Outgoing:
+        outgoing = Outgoing()
+        columns = decode_subscriptions(
+            [record.key for record in records],
+            [record.value for record in records],
+            self._partition.partition,
+            np.array([record.offset for record in records], np.int64),
+            np.array([record.timestamp for record in records], np.int64) * 1000,
+            self._registry,
+        )
+        errors = dict(columns.errors)
+        topics = columns.topic
+        placement = self._scheme.route_topics(ColumnTexts(topics.heap, topics.at, np.maximum(topics.length, 0)))
+        names: list[Any] = list(columns.subscription_id)
+        goes = [None] * len(records) if placement is None else placement.lists()
+        taken = _Taken()
+        for row, (record, withdrawn) in enumerate(zip(records, columns.withdrawn.tolist(), strict=True)):
+            try:
+                if row in errors:
+                    raise errors[row]
+                if withdrawn:
+                    self._withdraw(record, names[row], taken, outgoing)
+                    continue
+                digest = digest_of(record.value)
+                if self._routes.unchanged(names[row], digest):
+                    self._metrics.dropped.labels("same_subscription").inc()
+                else:
+                    self._place(record, row, names[row], columns, goes[row], digest, taken, outgoing)
+            except SchemaError as error:
+                self._refuse(record, error, outgoing)
+        self._send(columns, taken, outgoing)
+        return outgoing
+
+    def _withdraw(self, record: Any, name: bytes, taken: _Taken, outgoing: Outgoing) -> None:
         before = self._routes.get(name)
-        if isinstance(content, Withdrawal):
-            if before is None:
-                self._metrics.dropped.labels("unknown_withdrawal").inc()
-                return
-            self._forward(record, Withdrawal(name, version), name, before.partitions, outgoing)
-            self._routes.remove(name, outgoing)
+        if before is None:
+            self._metrics.dropped.labels("unknown_withdrawal").inc()
             return
-        digest = hashlib.sha256(record.value).digest()
-        if before is not None and before.digest == digest:
-            self._metrics.dropped.labels("same_subscription").inc()
-            return
-        self._place(record, content, version, before, digest, outgoing)
+        taken.others.append(
+            (len(taken.rows), name, before.partitions, self._withdrawal(record, name, before.partitions))
+        )
+        self._routes.remove(name, outgoing)
+
+    def _withdrawal(self, record: Any, name: bytes, partitions: tuple[int, ...]) -> bytes:
+        arrived_at = record.timestamp * 1000
+        version = Version(arrived_at, self._partition.partition, record.offset)
+        content = Withdrawal(name.decode(), version)
+        return encode(
+            Rendezvous(
+                self._origin, self._partition.partition, record.offset, arrived_at, ROUTING_VERSION, partitions, content
+            )
+        )
 
     def _place(
         self,
         record: Any,
-        content: Subscription,
-        version: Version,
-        before: Route | None,
+        row: int,
+        name: bytes,
+        columns: SubscriptionColumns,
+        partitions: tuple[int, ...] | None,
         digest: bytes,
+        taken: _Taken,
         outgoing: Outgoing,
     ) -> None:
-        name = content.subscription_id
-        canonical = canonical_subscription(content, version, normal_form(content.where))
-        self._check(canonical)
-        partitions = self._scheme.subscription(
-            RoutedSubscription(
-                name, canonical.topic, canonical.scope, canonical.where, canonical.semantics, canonical.self_join
-            )
-        )
-        self._forward(record, canonical, name, partitions, outgoing)
-        left = tuple(p for p in before.partitions if p not in partitions) if before else ()
-        if left:
-            self._forward(record, Withdrawal(name, version), name, left, outgoing)
+        where = columns.where[row]
+        form, raw = (ALWAYS, ALWAYS_BYTES) if where is None else self._condition(where, bool(columns.self_join[row]))
+        if not self._scheme.keeps_topics_together and columns.self_join[row]:
+            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
+        if partitions is None:
+            partitions = self._scheme.subscription(_routed(columns, row, name, form))
+        if len(raw) + len(record.value) > MAX_CANONICAL_BYTES // 2:
+            _check_size(columns, row, partitions, raw)
+        before = self._routes.get(name)
+        taken.rows.append(row)
+        taken.partitions.append(partitions)
+        taken.where.append(raw)
+        taken.names.append(name)
+        if before is not None:
+            left = tuple(p for p in before.partitions if p not in partitions)
+            if left:
+                taken.others.append((len(taken.rows), name, left, self._withdrawal(record, name, left)))
+        version = Version(record.timestamp * 1000, self._partition.partition, record.offset)
         self._routes.put(name, Route(version, partitions, digest), outgoing)
 
-    def _check(self, subscription: CanonicalSubscription) -> None:
-        if subscription.self_join and not self._scheme.keeps_topics_together:
-            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
-        if speaks_of_previous(subscription.where) and not subscription.self_join:
+    def _condition(self, where: Where, self_join: bool) -> tuple[NormalForm, bytes]:
+        form = normal_form(where)
+        raw = condition_bytes(form)
+        if not self_join and SPEAKS_OF_PREVIOUS in raw and speaks_of_previous(form):
             raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
+        return form, raw
+
+    def _send(self, columns: SubscriptionColumns, taken: _Taken, outgoing: Outgoing) -> None:
+        """In the order of the input: what withdraws stands before the subscription of its number."""
+        values: list[bytes] = []
+        if taken.rows:
+            placed = Placement.of(taken.partitions)
+            values, _ = encode_rendezvous_subscriptions(
+                columns,
+                np.array(taken.rows, np.int64),
+                ROUTING_VERSION,
+                placed.start,
+                placed.partition,
+                taken.where,
+            )
+        topic = self._topics.rendezvous
+        begin = 0
+        for until, name, partitions, value in [*taken.others, (len(values), b"", (), b"")]:
+            for i in range(begin, until):
+                outgoing.send(topic, taken.partitions[i], taken.names[i], values[i])
+            outgoing.send(topic, partitions, name, value)
+            begin = until
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Rows of a chunk that go on, and where. `others`: withdrawals, each behind so many of the rows."""
+
+    rows: list[int] = field(default_factory=list)
+    names: list[bytes] = field(default_factory=list)
+    partitions: list[tuple[int, ...]] = field(default_factory=list)
+    where: list[bytes] = field(default_factory=list)
+    others: list[tuple[int, bytes, tuple[int, ...], bytes]] = field(default_factory=list)
+
+
+def _routed(columns: SubscriptionColumns, row: int, name: bytes, form: NormalForm) -> RoutedSubscription:
+    return RoutedSubscription(
+        name.decode(),
+        (columns.topic[row] or b"").decode(),
+        "subtree" if columns.scope[row] == SUBTREE else "overlap",
+        form,
+        SEMANTICS[columns.semantics[row]],
+        bool(columns.self_join[row]),
+    )
+
+
+def _check_size(columns: SubscriptionColumns, row: int, partitions: tuple[int, ...], raw: bytes) -> None:
+    """A record that would be too large for the rendezvous topic is refused before it has changed anything."""
+    placed = Placement.of([partitions])
+    _, errors = encode_rendezvous_subscriptions(
+        columns, np.array([row], np.int64), ROUTING_VERSION, placed.start, placed.partition, [raw]
+    )
+    if errors:
+        raise errors[0][1]

@@ -14,6 +14,7 @@ from pastforward.registry import open_registry
 from pastforward.settings import Settings
 from streams.app import WorkerApp
 from streams.status import Status, show_status
+from streams.warm import compile_kernels
 
 log = logging.getLogger("pastforward.worker")
 
@@ -21,6 +22,7 @@ log = logging.getLogger("pastforward.worker")
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
     """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
+    compile_kernels()  # loads them: the first chunk should not wait for it
     made = WorkerApp(settings, bootstrap, partitions, open_registry(settings))
     if status:
         show_status(made.app, Status(made.metrics, made.ownership))

@@ -15,12 +15,15 @@ class Stage(Protocol):
     """
 
     def process(self, records: Sequence[Any]) -> Outgoing:
-        """What the records, in the order of the log, lead to. Staged until `committed`."""
+        """What the records, in the order of the log, lead to. Staged until `committed`.
+
+        A record has `offset`, `timestamp` (milliseconds), `key` and `value`; of which partition it is, the stage knows.
+        """
 
     def idle(self) -> Outgoing | None:
         """Asked when the partition has been silent for a second."""
 
     def committed(self, offset: int) -> None:
-        """Everything up to `offset` is safe at the broker: make the state durable."""
+        """Everything up to `offset` is safe at the broker: make the state durable. In a thread as well."""
 
     def close(self) -> None: ...

@@ -1,18 +1,31 @@
 """The live subscriptions of a partition, by handle: what a notification needs to know of its subscription.
 
 A handle is a small integer that stands for one version of one subscription; the matching index knows subscriptions by it, so a new
-version can stand beside the old one while a chunk is matched.
+version can stand beside the old one while a chunk is matched. What is a number lies in columns; ids, recipients and topics are bytes
+objects, of which the last two are shared, because a million tuples would take half a gigabyte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas import Version
+from schemas import RendezvousColumns, Version
+
+I64 = npt.NDArray[np.int64]
+
+SELF_JOIN: Final = 1
+NEEDS_PREVIOUS: Final = 2
+ALWAYS: Final = 4  # topic and time decide alone
+ALONE: Final = 8  # went to one partition only
+
+_FIRST: Final = 1024  # handles there is room for at first
+SHARED: Final = (
+    1 << 16
+)  # texts that are looked up to be shared: what repeats is among them, what does not must not pile up
 
 
 class Subscriber(NamedTuple):
@@ -32,48 +45,121 @@ class Subscriber(NamedTuple):
 
 class Subscribers:
     def __init__(self) -> None:
-        self._rows: list[Subscriber | None] = []
+        self.name: list[bytes] = []
+        self.recipient: list[bytes] = []
+        self.topic: list[bytes] = []
+        self.partitions: list[tuple[int, ...]] = []
+        self.arrived_at: I64 = np.empty(_FIRST, np.int64)  # with partition and offset: the version
+        self.partition: npt.NDArray[np.int32] = np.empty(_FIRST, np.int32)
+        self.offset: I64 = np.empty(_FIRST, np.int64)
+        self.starts_at: I64 = np.empty(_FIRST, np.int64)
+        self.ends_at: I64 = np.empty(_FIRST, np.int64)
+        self.flags: npt.NDArray[np.uint8] = np.empty(_FIRST, np.uint8)
+        self.needing_previous = 0
         self._free: list[int] = []
         self._handles: dict[bytes, int] = {}
-        self.ends_at: npt.NDArray[np.int64] = np.empty(1024, np.int64)
-        self.needing_previous = 0
+        self._shared: dict[bytes, bytes] = {}  # recipients and topics, each once
+        self._routes: dict[bytes, tuple[int, ...]] = {}  # lists of partitions, each once
 
     def __len__(self) -> int:
         return len(self._handles)
 
     def __getitem__(self, handle: int) -> Subscriber:
-        row = self._rows[handle]
-        if row is None:
-            raise KeyError(handle)
-        return row
+        flags = int(self.flags[handle])
+        return Subscriber(
+            self.name[handle],
+            self.recipient[handle],
+            self.version(handle),
+            self.partitions[handle],
+            self.topic[handle],
+            int(self.starts_at[handle]),
+            int(self.ends_at[handle]),
+            bool(flags & SELF_JOIN),
+            bool(flags & NEEDS_PREVIOUS),
+            bool(flags & ALWAYS),
+        )
+
+    def version(self, handle: int) -> Version:
+        return Version(int(self.arrived_at[handle]), int(self.partition[handle]), int(self.offset[handle]))
 
     def names(self) -> Iterator[bytes]:
         """Ids of the subscriptions in force."""
         return iter(self._handles)
 
-    def holds(self, handle: int, version: Version) -> bool:
+    def holds(self, handle: int, version: tuple[int, int, int]) -> bool:
         """Is this still the version in force?"""
-        row = self._rows[handle] if handle < len(self._rows) else None
-        return row is not None and row.version == version and self._handles.get(row.name) == handle
+        return (
+            self._handles.get(self.name[handle]) == handle
+            and (self.arrived_at[handle], self.partition[handle], self.offset[handle]) == version
+        )
 
     def find(self, name: bytes) -> int | None:
         """The handle of the version in force."""
         return self._handles.get(name)
 
-    def add(self, row: Subscriber) -> int:
-        """A new version; the one before keeps its handle until it is released."""
-        if self._free:
-            handle = self._free.pop()
-            self._rows[handle] = row
-        else:
-            handle = len(self._rows)
-            self._rows.append(row)
-            if handle == len(self.ends_at):
-                self.ends_at = np.resize(self.ends_at, 2 * handle)
-        self.ends_at[handle] = row.ends_at
-        self.needing_previous += row.needs_previous
-        self._handles[row.name] = handle
-        return handle
+    def take(
+        self, columns: RendezvousColumns, rows: I64, names: Sequence[bytes], flags: npt.NDArray[np.uint8]
+    ) -> list[int]:
+        """Handles for rows of a chunk. None of them is in force yet."""
+        handles = self._room(len(rows))
+        at = np.array(handles, np.int64)
+        if len(self._shared) > SHARED:
+            self._shared.clear()
+        if len(self._routes) > SHARED:
+            self._routes.clear()
+        share = self._shared.setdefault
+        recipients = [share(text, text) for text in map(_filled, columns.party_id.take(rows))]
+        topics = [share(text, text) for text in map(_filled, columns.topic.take(rows))]
+        routes = self._routes_of(columns, rows)
+        for handle, name, recipient, topic, route in zip(handles, names, recipients, topics, routes, strict=True):
+            self.name[handle] = name
+            self.recipient[handle] = recipient
+            self.topic[handle] = topic
+            self.partitions[handle] = route
+        self.arrived_at[at] = columns.version_arrived_at[rows]
+        self.partition[at] = columns.version_partition[rows]
+        self.offset[at] = columns.version_offset[rows]
+        self.starts_at[at] = columns.begins_at[rows]
+        self.ends_at[at] = columns.ends_at[rows]
+        self.flags[at] = flags
+        self.needing_previous += int(np.count_nonzero(flags & NEEDS_PREVIOUS))
+        return handles
+
+    def _routes_of(self, columns: RendezvousColumns, rows: I64) -> list[tuple[int, ...]]:
+        start, partitions = columns.partitions_start, columns.partitions
+        raw = partitions.tobytes()
+        size = partitions.itemsize
+        known = self._routes
+        found = []
+        for low, high in zip((start[rows] * size).tolist(), (start[rows + 1] * size).tolist(), strict=True):
+            key = raw[low:high]
+            route = known.get(key)
+            if route is None:
+                route = known[key] = tuple(np.frombuffer(key, partitions.dtype).tolist())
+            found.append(route)
+        return found
+
+    def _room(self, count: int) -> list[int]:
+        handles = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        first, more = len(self.name), count - len(handles)
+        if more:
+            handles += range(first, first + more)
+            for texts in (self.name, self.recipient, self.topic):
+                texts += [b""] * more
+            self.partitions += [()] * more
+            if first + more > len(self.ends_at):
+                size = max(2 * len(self.ends_at), first + more)
+                for column in ("arrived_at", "partition", "offset", "starts_at", "ends_at", "flags"):
+                    setattr(self, column, np.resize(getattr(self, column), size))
+        return handles
+
+    def enforce(self, handle: int) -> None:
+        """This is the version in force from here on; the one before keeps its handle until it is released."""
+        self._handles[self.name[handle]] = handle
+
+    def enforce_all(self, handles: Sequence[int], names: Sequence[bytes]) -> None:
+        """The same for many, given with their ids."""
+        self._handles.update(zip(names, handles, strict=True))
 
     def retire(self, name: bytes) -> None:
         """No version is in force any more."""
@@ -81,6 +167,10 @@ class Subscribers:
 
     def release(self, handle: int) -> None:
         """Nothing refers to the handle any more."""
-        self.needing_previous -= self[handle].needs_previous
-        self._rows[handle] = None
+        self.needing_previous -= bool(self.flags[handle] & NEEDS_PREVIOUS)
+        self.name[handle] = b""
         self._free.append(handle)
+
+
+def _filled(text: bytes | None) -> bytes:
+    return text or b""

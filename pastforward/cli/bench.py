@@ -15,6 +15,7 @@ MODULES: Final = {
     "fabret": "The algorithms of Fabret et al. on their load.",
     "pubsub": "The structures of Mishra and Sahni on their load.",
     "state": "The store: flat cells, quad tree, self-joins, a small budget.",
+    "stream": "A broker and a worker: publications, drivers, latency, recovery.",
     "routing": "Lo and Chiu's experiments A to F, and the cost of a routing decision.",
     "papers": "Every figure of the five papers, contenders side by side; FIGURE … and --scale quick or full.",
     "history": "Spark: ingest, compaction, backfill.",

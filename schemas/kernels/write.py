@@ -191,6 +191,77 @@ def write_publications(
 
 
 @njit(cache=True, nogil=True)
+def write_subscriptions(
+    out: Array,
+    ends: Array,
+    rows: Array,
+    header: Array,
+    origin: Number,
+    branch: Number,
+    never: Number,
+    partition: Number,
+    offset: Array,
+    arrived_at: Array,
+    routing_version: Number,
+    partitions_start: Array,
+    partitions: Array,
+    heap: Array,
+    id_at: Array,
+    id_length: Array,
+    party_at: Array,
+    party_length: Array,
+    topic_at: Array,
+    topic_length: Array,
+    scope: Array,
+    starts_at: Array,
+    ends_at: Array,
+    time: Array,
+    where_heap: Array,
+    where_at: Array,
+    where_length: Array,
+    semantics: Array,
+    self_join: Array,
+) -> None:
+    """Rendezvous records of subscriptions."""
+    at = np.int64(0)
+    for index in range(len(rows)):
+        row = rows[index]
+        at = put_raw(out, at, header, 0, len(header))
+        at = put_long(out, at, np.int64(origin))
+        at = put_long(out, at, np.int64(partition))
+        at = put_long(out, at, offset[row])
+        at = put_long(out, at, arrived_at[row])
+        at = put_long(out, at, np.int64(routing_version))
+        if partitions_start[index + 1] > partitions_start[index]:
+            at = put_long(out, at, partitions_start[index + 1] - partitions_start[index])
+            for each in range(partitions_start[index], partitions_start[index + 1]):
+                at = put_long(out, at, np.int64(partitions[each]))
+        out[at] = 0
+        out[at + 1] = 2 * branch
+        at = put_text(out, at + 2, heap, id_at[row], id_length[row])
+        at = put_text(out, at, heap, party_at[row], party_length[row])
+        # the version is where and when the record arrived
+        at = put_long(out, at, np.int64(partition))
+        at = put_long(out, at, offset[row])
+        at = put_long(out, at, arrived_at[row])
+        at = put_text(out, at, heap, topic_at[row], topic_length[row])
+        out[at] = 2 * scope[row]
+        at = put_long(out, at + 1, starts_at[row])
+        if ends_at[row] == never:
+            out[at] = 0
+            at += 1
+        else:
+            out[at] = 2
+            at = put_long(out, at + 1, ends_at[row])
+        out[at] = 2 * time[row]
+        at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
+        out[at] = 2 * semantics[row]
+        out[at + 1] = self_join[row]
+        at += 2
+        ends[index] = at
+
+
+@njit(cache=True, nogil=True)
 def write_notifications(
     out: Array,
     ends: Array,

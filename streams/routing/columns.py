@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +113,13 @@ class Placement(NamedTuple):
         start = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=start[1:])
         return cls(start, np.fromiter((p for row in rows for p in row), np.int32, int(start[-1])))
+
+    def lists(self) -> list[tuple[int, ...]]:
+        """The partitions of each row."""
+        partitions, start = self.partition.tolist(), self.start.tolist()
+        if len(partitions) == len(start) - 1:
+            return [(partition,) for partition in partitions]
+        return [tuple(partitions[low:high]) for low, high in pairwise(start)]
 
     def replaced(self, rows: Mapping[int, Sequence[int]]) -> Placement:
         """The same with other answers for some rows."""

@@ -40,7 +40,10 @@ class Dewey(Scheme):
         return f"best needs a topic of at least {self.depth} components (ROUTING_DEPTH); this is {topic!r}"
 
     def route_publications(self, publications: Publications) -> Placement:
-        topics = publications.topics.owned()
+        return self.route_topics(publications.topics)
+
+    def route_topics(self, topics: Texts) -> Placement:
+        topics = topics.owned()
         found = np.empty(len(topics.offset), np.int32)
         above = int(_route_topics(topics, self.depth, self.partitions, found))
         if not above:

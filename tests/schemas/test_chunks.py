@@ -32,6 +32,7 @@ from schemas import (
     Version,
     Withdrawal,
 )
+from schemas.condition_bytes import condition_bytes
 from schemas.definitions import NAMES, current
 from schemas.kernels import finish, write
 from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
@@ -468,6 +469,31 @@ def test_publications_are_handed_on_as_the_plain_path_does(data: st.DataObject) 
         canonical = schemas.canonical_publication(record, PARTITION, offset, arrived_at, where.get(row))
         expected = Rendezvous("publications", PARTITION, offset, arrived_at, 7, tuple(sent[index]), canonical)
         assert repr(schemas.decode_rendezvous(written[index])) == repr(expected)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_subscriptions_are_handed_on_as_the_plain_path_does(data: st.DataObject) -> None:
+    keys, values = drawn(data, some.subscriptions(), "subscription_id")
+    columns = schemas.decode_subscriptions(keys, values, PARTITION, *clock(len(values)))
+    rows = np.flatnonzero(columns.ok & ~columns.withdrawn)
+    sent = [data.draw(st.lists(some.ints, max_size=3)) for _ in rows]
+    where = [data.draw(some.normal_forms) for _ in rows]
+    start = np.zeros(len(rows) + 1, dtype=np.int64)
+    start[1:] = np.cumsum([len(each) for each in sent])
+    partitions = np.array([number for each in sent for number in each], dtype=np.int32)
+    written, errors = schemas.encode_rendezvous_subscriptions(
+        columns, rows, 7, start, partitions, [condition_bytes(form) for form in where]
+    )
+    assert not errors
+    for index, row in enumerate(rows.tolist()):
+        record = schemas.decode_subscription(keys[row], values[row])
+        assert isinstance(record, Subscription)
+        offset, arrived_at = int(columns.offset[row]), int(columns.arrived_at[row])
+        canonical = schemas.canonical_subscription(record, Version(arrived_at, PARTITION, offset), where[index])
+        expected = Rendezvous("subscriptions", PARTITION, offset, arrived_at, 7, tuple(sent[index]), canonical)
+        assert repr(schemas.decode_rendezvous(written[index])) == repr(expected)
+        assert repr(schemas.decode_rendezvous_chunk([written[index]]).where[0]) == repr(where[index])
 
 
 def test_a_condition_that_grew_too_large_is_an_error_of_its_row() -> None:

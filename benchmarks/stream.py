@@ -1,0 +1,500 @@
+"""The stream figures: `pastforward bench stream`. A real broker and one worker on the same two cores.
+
+Everything is measured in one run. The topics are filled before the worker that is measured starts, so that the producer does not
+compete with it; a rate is from `/ready` to the moment at which the worker's own counters say that all is committed, read five times a
+second. The same topic is read by a bare confluent-kafka consumer and by a stock Faust agent that only decodes, and rates stand beside
+theirs. `--quick` takes a tenth of the records, `--only` those loads whose name begins so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import stream_loads as loads
+from pastforward import broker as embedded
+from pastforward import topics
+from pastforward.settings import Settings, load
+from schemas import Publication, decode_notification, encode
+
+PARTITIONS: Final = 4
+SAMPLE: Final = 0.2  # seconds between two looks at the counters
+PATIENCE: Final = 1200.0  # seconds until a load that does not end is given up
+STOCK: Final = 60_000  # records the stock agent reads, at most: it is slow
+RATE: Final = 2_000  # publications a second, for the latency
+OPERATIONS: Final = 2_000_000 / 60  # a second, of drivers
+HOT: Final = "10s"  # so that what is held fits in memory at any of these rates
+DRIVERS_HOT: Final = "20s"  # a driver's window begins 10 s back, and is not to be asked of the history
+
+console = Console(stderr=True)
+
+
+@dataclass(slots=True)
+class Figure:
+    """One line of the table. `better`: whether a higher value is."""
+
+    load: str
+    what: str
+    value: float
+    unit: str
+    wanted: float | None = None
+    better: str = "higher"
+    beside: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool | None:
+        if self.wanted is None:
+            return None
+        return self.value >= self.wanted if self.better == "higher" else self.value <= self.wanted
+
+
+class Worker:
+    """A worker process, watched through its own pages."""
+
+    def __init__(self, settings: Settings, bootstrap: str, log: Path, **more: str) -> None:
+        self.port = embedded.any_port()
+        flags = {
+            "bootstrap-servers": bootstrap,
+            "topic-prefix": settings.topic_prefix,
+            "data-dir": str(settings.data_dir),
+            "partitions": str(PARTITIONS),
+            "web-port": str(self.port),
+            **more,
+        }
+        arguments = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        command = [sys.executable, "-m", "pastforward", "worker", *arguments]
+        self.began = time.perf_counter()
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        self._log = log
+
+    def page(self, name: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{name}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, ""
+        except OSError:
+            return 0, ""
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise click.ClickException(f"the worker has ended:\n{self._log.read_text()[-2000:]}")
+
+    def wait_ready(self) -> float:
+        """Seconds from the start of the process."""
+        while self.page("ready")[0] != 200:
+            self.check()
+            time.sleep(0.02)
+        return time.perf_counter() - self.began
+
+    def counter(self, name: str, **labels: str) -> float:
+        text = self.page("metrics")[1]
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        lines = re.findall(rf"^pastforward_{name}_total(?:{{(.*?)}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for inside, value in lines if all(each in inside for each in wanted))
+
+    def seconds(self) -> dict[str, float]:
+        """Where its time went, by stage: of computing and of sending."""
+        text = self.page("metrics")[1]
+        found = re.findall(r'^pastforward_(compute|send)_seconds_sum{topic="[^"]*?(\w+)"} (\S+)$', text, re.MULTILINE)
+        return {f"{topic} {kind}": float(value) for kind, topic, value in found}
+
+    def resident(self, what: str = "VmRSS") -> float:
+        """Megabytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{what}:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+
+    def busy(self) -> float:
+        """Seconds of processor time."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self, sign: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(sign)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Bench:
+    def __init__(self, directory: Path, scale: float) -> None:
+        self.directory, self.scale = directory, scale
+        self.settings = load({"data_dir": directory}, environment={})
+        self.figures: list[Figure] = []
+        self._subscribed: Settings | None = None
+        with console.status("starting a broker"):
+            self.broker = embedded.start(self.settings)
+
+    def count(self, full: int) -> int:
+        return int(full * self.scale)
+
+    # ---------------------------------------------------------------------------------------- parts of a load
+
+    def system(self, name: str) -> Settings:
+        """Topics of their own, and a directory, for a load."""
+        found = load(
+            {
+                "data_dir": self.directory / name,
+                "topic_prefix": f"{name}.",
+                "partitions": PARTITIONS,
+                "bootstrap_servers": self.broker.bootstrap,
+            },
+            environment={},
+        )
+        found.data_dir.mkdir()
+        topics.ensure(found, topics.connect(found, self.broker.bootstrap))
+        return found
+
+    def worker(self, settings: Settings, **more: str) -> Worker:
+        return Worker(settings, self.broker.bootstrap, settings.data_dir / "worker.log", **more)
+
+    def fill(self, settings: Settings, records: Iterable[loads.Record], count: int, what: str) -> dict[str, int]:
+        """Returns how many went to each topic."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": 20,
+                "batch.size": 1 << 18,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+        sent: dict[str, int] = {}
+        names = {name: settings.topic_prefix + name for name in ("subscriptions", "publications")}
+        with progress(f"filling: {what}", count) as shown:
+            for number, record in enumerate(records):
+                while True:
+                    try:
+                        producer.produce(names[record.topic], record.value, record.key)
+                        break
+                    except BufferError:
+                        producer.poll(0.05)
+                sent[record.topic] = sent.get(record.topic, 0) + 1
+                if number % 1000 == 0:
+                    producer.poll(0)
+                    shown(number)
+            producer.flush()
+        return sent
+
+    def ends(self, topic: str) -> dict[int, int]:
+        reader = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "bench"})
+        found = {partition: end for partition, (_, end) in topics.watermarks(reader, topic).items()}
+        reader.close()
+        return found
+
+    def consumed(self, worker: Worker, wanted: dict[str, int], what: str) -> tuple[float, float]:
+        """Seconds until the counters of the topics have risen by so much, and seconds of the worker's processor time."""
+        began, busy = time.perf_counter(), worker.busy()
+        total = sum(wanted.values())
+        with progress(what, total) as shown:
+            while True:
+                done = {name: worker.counter("records", topic=name) for name in wanted}
+                shown(sum(done.values()))
+                if all(done[name] >= count for name, count in wanted.items()):
+                    return time.perf_counter() - began, worker.busy() - busy
+                worker.check()
+                if time.perf_counter() - began > PATIENCE:
+                    raise click.ClickException(f"{what}: {done} of {wanted} after {PATIENCE:.0f} s")
+                time.sleep(SAMPLE)
+
+    def subscribed(self) -> Settings:
+        """A system that holds 100,000 subscriptions, made once for all loads; its worker has stopped."""
+        if self._subscribed is None:
+            settings, count = self.system("publications"), self.count(100_000)
+            self.fill(settings, loads.subscriptions(count), count, f"{count:,} subscriptions")
+            worker = self.worker(settings, **{"hot-window": HOT})
+            try:
+                worker.wait_ready()
+                self.consumed(worker, {settings.topic_prefix + "rendezvous": count}, "taking the subscriptions")
+            finally:
+                worker.stop()
+            self._subscribed = settings
+        return self._subscribed
+
+    def stock(self, kind: str, topic: str, count: int) -> float:
+        with console.status(f"{kind} on {topic}"):
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.stream_stock", kind, self.broker.bootstrap, topic, str(count)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        found = re.search(r"rate=(\S+)", done.stdout)
+        if found is None:
+            raise click.ClickException(f"{kind} has failed:\n{done.stderr[-2000:]}")
+        return float(found[1])
+
+    # ---------------------------------------------------------------------------------------- loads
+
+    def publications(self, form: Any, wanted: float) -> None:
+        settings, count = self.subscribed(), self.count(1_000_000)
+        topic = settings.topic_prefix + "publications"
+        first = sum(self.ends(topic).values())
+        self.fill(settings, loads.publications(count, form), count, f"{count:,} publications, {form}")
+        few = min(count, STOCK)
+        decoded = topic
+        if first:  # the topic begins with records of another load: the agent gets the same ones in a topic of their own
+            alone = self.system(f"stock-{form}")
+            self.fill(alone, loads.publications(few, form), few, f"{few:,} publications, {form}")
+            decoded = alone.topic_prefix + "publications"
+        beside = {
+            "consumer": self.stock("consumer", topic, first + count),
+            "stock agent": self.stock("faust", decoded, few),
+        }
+        worker = self.worker(settings, **{"hot-window": HOT})
+        try:
+            worker.wait_ready()
+            took, busy = self.consumed(worker, {settings.topic_prefix + "rendezvous": count}, f"publications, {form}")
+            told = worker.counter("notifications")
+            spent = worker.seconds()
+        finally:
+            worker.stop()
+        name = f"publications, {form}"
+        self.add(Figure(name, "a second", count / took, "", wanted, beside=beside))
+        self.add(Figure(name, "times the stock agent", count / took / beside["stock agent"], "x", 10))
+        self.add(Figure(name, "of a bare consumer", count / took / beside["consumer"], "x"))
+        self.add(Figure(name, "notifications each", told / count, ""))
+        self.add(Figure(name, "processor time of the worker", 1e6 * busy / count, "us"))
+        for stage, seconds in spent.items():
+            self.add(Figure(name, stage, 1e6 * seconds / count, "us"))
+
+    def drivers(self) -> None:
+        count = self.count(2_000_000)
+        settings = self.system("drivers")
+        sent = self.fill(settings, loads.drivers(count, OPERATIONS), count, f"{count:,} operations of drivers")
+        beside = {"consumer": self.stock("consumer", settings.topic_prefix + "publications", sent["publications"])}
+        worker = self.worker(settings, **{"hot-window": DRIVERS_HOT})
+        try:
+            worker.wait_ready()
+            took, busy = self.consumed(worker, {settings.topic_prefix + "rendezvous": count}, "drivers")
+            told = worker.counter("notifications")
+            spent = worker.seconds()
+        finally:
+            worker.stop()
+        self.add(Figure("drivers", "operations a minute", 60 * count / took, "", 2_000_000, beside=beside))
+        self.add(Figure("drivers", "notifications each", told / count, ""))
+        self.add(Figure("drivers", "processor time of the worker", 1e6 * busy / count, "us"))
+        for stage, seconds in spent.items():
+            self.add(Figure("drivers", stage, 1e6 * seconds / count, "us"))
+
+    def latency(self, delivery: str, p50: float, p99: float) -> None:
+        settings, seconds = self.subscribed(), 30 if self.scale == 1 else 10
+        worker = self.worker(settings, **{"hot-window": HOT, "delivery": delivery})
+        try:
+            worker.wait_ready()
+            with console.status(f"{RATE:,} publications a second, {delivery}"):
+                waits = self._waits(settings, seconds, delivery)
+        finally:
+            worker.stop()
+        name = f"latency, {delivery}"
+        self.add(Figure(name, "p50", float(np.percentile(waits, 50)), "ms", p50, "lower"))
+        self.add(Figure(name, "p99", float(np.percentile(waits, 99)), "ms", p99, "lower"))
+        self.add(Figure(name, "notifications", float(len(waits)), ""))
+
+    def _waits(self, settings: Settings, seconds: int, prefix: str) -> list[float]:
+        """Milliseconds from the call of `produce` to the notification in the hands of a read-committed consumer."""
+        waits: list[float] = []
+        done = threading.Event()
+        warm = 3 * 1_000_000  # microseconds that are left out: connections are made, chunks find their size
+        began = time.time_ns() // 1000
+
+        def listen() -> None:
+            reader = Consumer(
+                {
+                    "bootstrap.servers": self.broker.bootstrap,
+                    "group.id": "bench",
+                    "isolation.level": "read_committed",
+                    "enable.auto.commit": False,
+                    "fetch.wait.max.ms": 50,
+                }
+            )
+            names = [TopicPartition(settings.topic_prefix + "notifications", number) for number in range(PARTITIONS)]
+            reader.assign([TopicPartition(p.topic, p.partition, reader.get_watermark_offsets(p)[1]) for p in names])
+            while not done.is_set():
+                message = reader.poll(0.1)
+                if message is not None and message.error() is None:
+                    published = decode_notification(message.value()).published_at
+                    if published >= began + warm:
+                        waits.append((time.time_ns() / 1000 - published) / 1000)
+            reader.close()
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        time.sleep(1)
+        began = time.time_ns() // 1000
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": 0,
+            }
+        )
+        topic = settings.topic_prefix + "publications"
+        samples = loads.samples(min(20_000, RATE * seconds))
+        start = time.perf_counter()
+        for number in range(RATE * (seconds + 3)):
+            ahead = start + number / RATE - time.perf_counter()
+            if ahead > 0:
+                time.sleep(ahead)
+            topic_of, attributes = samples[number % len(samples)]
+            record = Publication(None, None, topic_of, time.time_ns() // 1000, attributes=attributes)
+            producer.produce(topic, encode(record), f"{prefix}-{number}")
+            producer.poll(0)
+        producer.flush()
+        time.sleep(2)
+        done.set()
+        listener.join()
+        return waits
+
+    def million(self) -> None:
+        count = self.count(1_000_000)
+        settings = self.system("million")
+        self.fill(settings, loads.subscriptions(count), count, f"{count:,} subscriptions")
+        worker = self.worker(settings)
+        try:
+            worker.wait_ready()
+            took, busy = self.consumed(worker, {settings.topic_prefix + "rendezvous": count}, "taking subscriptions")
+            self.add(Figure("a million subscriptions", "taken a second", count / took, ""))
+            self.add(Figure("a million subscriptions", "processor time of the worker", 1e6 * busy / count, "us"))
+            self.add(Figure("a million subscriptions", "resident, all taken", worker.resident(), "MB", 1536, "lower"))
+        finally:
+            worker.stop()
+        for what, wanted, lost in (("start with local state", 15, False), ("rebuild from an empty disk", 60, True)):
+            if lost:
+                shutil.rmtree(settings.data_dir / "worker")
+            worker = self.worker(settings)
+            try:
+                with console.status(what):
+                    took = worker.wait_ready()
+                self.add(Figure("a million subscriptions", what, took, "s", wanted, "lower"))
+                self.add(Figure("a million subscriptions", f"resident, {what}", worker.resident(), "MB", 1536, "lower"))
+            finally:
+                worker.stop()
+
+    def add(self, figure: Figure) -> None:
+        self.figures.append(figure)
+        console.print(f"{figure.load}: {figure.what}: {figure.value:,.1f} {figure.unit}")
+
+    def runs(self) -> dict[str, Callable[[], None]]:
+        return {
+            "avro": lambda: self.publications("avro", 60_000),
+            "json": lambda: self.publications("json", 40_000),
+            "drivers": self.drivers,
+            "latency exactly-once": lambda: self.latency("exactly-once", 120, 300),
+            "latency at-least-once": lambda: self.latency("at-least-once", 15, 60),
+            "million": self.million,
+        }
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[float], None]]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def table(figures: list[Figure]) -> Table:
+    made = Table(title="Streams: one worker and the broker on the same two cores")
+    for column in ("load", "figure"):
+        made.add_column(column)
+    for column in ("measured", "wanted", "beside it"):
+        made.add_column(column, justify="right")
+    for each in figures:
+        sign = "" if each.wanted is None else ("at least" if each.better == "higher" else "at most")
+        colour = {True: "green", False: "red", None: "default"}[each.holds]
+        digits = 2 if each.value < 100 else 0
+        made.add_row(
+            each.load,
+            each.what,
+            f"[{colour}]{each.value:,.{digits}f} {each.unit}[/]",
+            "" if each.wanted is None else f"{sign} {each.wanted:,.0f}",
+            ", ".join(f"{name} {value:,.0f}" for name, value in each.beside.items()),
+        )
+    return made
+
+
+def plot(figures: list[Figure], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as pyplot
+
+    wanted = [each for each in figures if each.wanted]
+    ratios = [
+        each.value / each.wanted if each.better == "higher" else each.wanted / each.value
+        for each in wanted
+        if each.wanted and each.value
+    ]
+    picture, axes = pyplot.subplots(figsize=(9, 0.5 * len(wanted) + 1.5))
+    names = [f"{each.load}: {each.what}" for each in wanted]
+    axes.barh(names, ratios, color=["#4c9f70" if each.holds else "#c8553d" for each in wanted])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.invert_yaxis()
+    axes.set_xlabel("measured against wanted; right of the line is better")
+    picture.tight_layout()
+    picture.savefig(path, dpi=120)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="A tenth of the records: --scale 0.1.")
+@click.option("--scale", type=float, default=1.0, help="A part of the records, and of the subscriptions.")
+@click.option("--only", default="", help="Loads whose name begins so: avro, json, drivers, latency, million.")
+@click.option("--plot", "picture", type=click.Path(path_type=Path), default=Path("artifacts/stream.png"))
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def main(quick: bool, scale: float, only: str, picture: Path, as_json: bool) -> None:
+    directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))
+    bench = Bench(directory, 0.1 if quick else scale)
+    try:
+        for name, run in bench.runs().items():
+            if name.startswith(only):
+                run()
+    finally:
+        bench.broker.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    if as_json:
+        keys = ("load", "what", "value", "unit", "wanted", "holds", "beside")
+        click.echo(json.dumps([{key: getattr(each, key) for key in keys} for each in bench.figures]))
+        return
+    Console().print(table(bench.figures))
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    plot(bench.figures, picture)
+    click.echo(f"plot: {picture}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Loops over the bytes of a chunk. All release the interpreter's lock."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+U8: TypeAlias = npt.NDArray[np.uint8]
+I32: TypeAlias = npt.NDArray[np.int32]
+I64: TypeAlias = npt.NDArray[np.int64]
+Int: TypeAlias = Any  # Numba's integers; Python's and NumPy's to who calls
+
+MARK = 1  # what a packed payload begins with; records begin with 0xC3 or, with a registry, with 0x00
+_IDS_AT = 5  # the mark and four bytes of length
+
+
+@njit(cache=True, nogil=True)
+def copy(source: U8, begin: Int, length: Int, out: U8, at: Int) -> Int:
+    for i in range(length):
+        out[at + i] = source[begin + i]
+    return at + length
+
+
+@njit(cache=True, nogil=True)
+def text_ends(length: I32, rows: I64, ends: I64) -> None:
+    """Where the texts of some rows end, one behind the other; none is empty."""
+    end = np.int64(0)
+    for i in range(len(rows)):
+        size = np.int64(length[rows[i]])
+        if size > 0:
+            end += size
+        ends[i + 1] = end
+
+
+@njit(cache=True, nogil=True)
+def copy_texts(heap: U8, at: I64, length: I32, rows: I64, ends: I64, out: U8) -> None:
+    for i in range(len(rows)):
+        copy(heap, at[rows[i]], ends[i + 1] - ends[i], out, ends[i])
+
+
+@njit(cache=True, nogil=True)
+def own_record(data: U8, low: Int, high: Int) -> Int:
+    """Where the publication's own record begins in a payload: see `streams.payload`."""
+    if low == high or data[low] != MARK:
+        return low
+    size = np.int64(0)
+    for i in range(1, _IDS_AT):
+        size = (size << 8) | np.int64(data[low + i])
+    at = low + _IDS_AT + size
+    count = (np.int64(data[at]) << 8) | np.int64(data[at + 1])
+    at += 2
+    for _ in range(count):
+        at += 2 + ((np.int64(data[at]) << 8) | np.int64(data[at + 1]))
+    return at
+
+
+@njit(cache=True, nogil=True)
+def packed_ends(
+    first: I64,
+    last: I64,
+    rows: I64,
+    joins: npt.NDArray[np.bool_],
+    payload: U8,
+    payload_at: I64,
+    id_at: I64,
+    value_at: I64,
+    ends: I64,
+) -> None:
+    """Sizes of packed payloads. Publication i is row `rows[i]` of the chunk, and has found `first[i]:last[i]`, the latest first."""
+    end = np.int64(0)
+    for i in range(len(rows)):
+        low, high = payload_at[first[i]], payload_at[first[i] + 1]
+        end += _IDS_AT + 2 + high - own_record(payload, low, high)
+        end += value_at[rows[i] + 1] - value_at[rows[i]]
+        if joins[rows[i]]:
+            for found in range(first[i], last[i]):
+                end += 2 + id_at[found + 1] - id_at[found]
+        ends[i + 1] = end
+
+
+@njit(cache=True, nogil=True)
+def pack_all(
+    first: I64, last: I64, rows: I64, joins: npt.NDArray[np.bool_], payload: U8, payload_at: I64, ids: U8, id_at: I64,
+    values: U8, value_at: I64, ends: I64, out: U8,
+) -> None:  # fmt: skip
+    for i in range(len(rows)):
+        at = ends[i]
+        row = rows[i]
+        high = payload_at[first[i] + 1]
+        begin = own_record(payload, payload_at[first[i]], high)
+        out[at] = MARK
+        for byte in range(4):
+            out[at + 1 + byte] = ((high - begin) >> (24 - 8 * byte)) & 0xFF
+        at = copy(payload, begin, high - begin, out, at + _IDS_AT)
+        count = last[i] - first[i] if joins[row] else 0
+        out[at] = count >> 8
+        out[at + 1] = count & 0xFF
+        at += 2
+        if joins[row]:
+            for found in range(first[i], last[i]):
+                length = id_at[found + 1] - id_at[found]
+                out[at] = length >> 8
+                out[at + 1] = length & 0xFF
+                at = copy(ids, id_at[found], length, out, at + 2)
+        copy(values, value_at[row], value_at[row + 1] - value_at[row], out, at)
+
+
+@njit(cache=True, nogil=True)
+def partitions_of(heap: U8, at: I64, length: I32, count: Int, out: I32) -> None:
+    """Where Java's producer puts keys: murmur2, without its sign, modulo the number of partitions."""
+    m = np.uint32(0x5BD1E995)
+    for row in range(len(at)):
+        size = np.int64(length[row])
+        begin = at[row]
+        h = np.uint32(0x9747B28C) ^ np.uint32(size)
+        for i in range(begin, begin + (size & ~3), 4):
+            k = np.uint32(heap[i]) | np.uint32(heap[i + 1]) << np.uint32(8)
+            k = np.uint32(k | np.uint32(heap[i + 2]) << np.uint32(16) | np.uint32(heap[i + 3]) << np.uint32(24))
+            k = np.uint32(k * m)
+            k = np.uint32(k ^ (k >> np.uint32(24)))
+            k = np.uint32(k * m)
+            h = np.uint32(np.uint32(h * m) ^ k)
+        rest = begin + (size & ~3)
+        if size & 3 == 3:
+            h = np.uint32(h ^ np.uint32(heap[rest + 2]) << np.uint32(16))
+        if size & 3 >= 2:
+            h = np.uint32(h ^ np.uint32(heap[rest + 1]) << np.uint32(8))
+        if size & 3 >= 1:
+            h = np.uint32(np.uint32(h ^ np.uint32(heap[rest])) * m)
+        h = np.uint32(np.uint32(h ^ (h >> np.uint32(13))) * m)
+        h = np.uint32(h ^ (h >> np.uint32(15)))
+        out[row] = np.int64(h & np.uint32(0x7FFFFFFF)) % count

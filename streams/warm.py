@@ -1,0 +1,52 @@
+"""Compiles the kernels, by sending a small chunk through a router and an engine. What is compiled is kept on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from pastforward.topics import Topics
+from schemas import Publication, Subscription, encode
+from state import open_store
+from streams.engine import Engine
+from streams.matcher import Matcher, Sinks
+from streams.metrics import Metrics
+from streams.router import PublicationRouter, SubscriptionRouter
+from streams.routes import Routes
+from streams.routing import make_scheme
+
+HOUR = 3_600_000_000
+
+
+def compile_kernels() -> None:
+    topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
+    subscriptions = SubscriptionRouter(
+        TopicPartition(topics.subscriptions, 0),
+        "subscriptions",
+        topics,
+        scheme,
+        metrics,
+        None,
+        routes=Routes(topics.routes, 0),
+    )
+    publications = PublicationRouter(
+        TopicPartition(topics.publications, 0), "publications", topics, scheme, metrics, None
+    )
+    subscription = encode(Subscription("s", "me", "1", where="a > 0"))
+    publication = encode(Publication("p", "you", "1.4", attributes={"a": 1}))
+    routed = [subscriptions.process([_record(0, b"s", subscription)])]
+    routed += [publications.process([_record(i, b"p%d" % i, publication)]) for i in range(2)]
+    values = [value for each in routed for _, value in each.outputs[topics.rendezvous, 0]]
+    with tempfile.TemporaryDirectory(prefix="pastforward-") as directory:
+        store = open_store(directory, hot_window=HOUR, lateness=HOUR, earlier_limit=1)
+        matcher = Matcher(Engine(0, HOUR, store, in_memory=True), Sinks(topics, 1, "avro", None), metrics)
+        matcher.process([_record(i, None, value) for i, value in enumerate(values)])
+        matcher.committed(len(values))
+        matcher.close()
+
+
+def _record(offset: int, key: bytes | None, value: bytes | None) -> Any:
+    return SimpleNamespace(topic="warm", partition=0, offset=offset, timestamp=offset + 1, key=key, value=value)
