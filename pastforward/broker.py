@@ -171,6 +171,19 @@ def find(settings: Settings) -> Broker | None:
     return broker if broker.alive() else None
 
 
+def bootstrap_of(settings: Settings) -> str:
+    """The configured brokers, or the embedded one that runs."""
+    if settings.bootstrap_servers:
+        return settings.bootstrap_servers
+    found = find(settings)
+    if found is None:
+        raise UserError(
+            f"no broker: none is set, and no embedded one runs in {settings.data_dir}; "
+            f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
+        )
+    return found.bootstrap
+
+
 def start(settings: Settings, port: int | None = None) -> Broker:
     """Start the broker, or find the one that runs. Returns when it answers."""
     directory = (settings.data_dir / "broker").absolute()

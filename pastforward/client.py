@@ -18,7 +18,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from matching.values import Value
 from pastforward import broker, topics
-from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings, load
 from schemas import (
@@ -93,7 +92,7 @@ class Client:
     ) -> None:
         """Without `bootstrap_servers` the settings decide; without those, the embedded broker that runs here."""
         self._settings = settings or load()
-        self._bootstrap = bootstrap_servers or self._settings.bootstrap_servers or _embedded(self._settings)
+        self._bootstrap = bootstrap_servers or broker.bootstrap_of(self._settings)
         self._topics = topics.Topics(self._settings.topic_prefix)
         self._registry = registry or open_registry(self._settings)
         self._producer: Any = topics.make_client(
@@ -331,16 +330,6 @@ class Client:
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-def _embedded(settings: Settings) -> str:
-    found = broker.find(settings)
-    if found is None:
-        raise UserError(
-            f"no broker: none is set, and no embedded one runs in {settings.data_dir}; "
-            f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
-        )
-    return found.bootstrap
 
 
 __all__ = ["Best", "BestOffer", "Client", "DeliveryError", "Handle", "SchemaError"]

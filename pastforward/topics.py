@@ -32,9 +32,10 @@ UNLED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Full names under one prefix."""
+    """Full names under one prefix. `version`: of the routing, which has a rendezvous log and changelogs of its own."""
 
     prefix: str
+    version: int = 1
 
     @property
     def subscriptions(self) -> str:
@@ -44,9 +45,12 @@ class Topics:
     def publications(self) -> str:
         return f"{self.prefix}publications"
 
+    def _of_version(self, name: str) -> str:
+        return f"{self.prefix}{name}" if self.version == 1 else f"{self.prefix}{name}-{self.version}"
+
     @property
     def rendezvous(self) -> str:
-        return f"{self.prefix}rendezvous"
+        return self._of_version("rendezvous")
 
     @property
     def notifications(self) -> str:
@@ -71,12 +75,17 @@ class Topics:
     @property
     def routes(self) -> str:
         """Changelog of the router: where each subscription went."""
-        return f"{self.prefix}routes-changelog"
+        return self._of_version("routes-changelog")
 
     @property
     def live(self) -> str:
         """Changelog of the matcher: each live subscription, and how far its partition has come."""
-        return f"{self.prefix}live-changelog"
+        return self._of_version("live-changelog")
+
+
+STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
+COMPACTED: Final = {**STAMPED, "cleanup.policy": "compact"}
+HOLDS_LARGE: Final = {"max.message.bytes": str(LARGE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +99,31 @@ class Plan:
 
 def plan(settings: Settings) -> list[Plan]:
     names = Topics(settings.topic_prefix)
-    stamped = {"message.timestamp.type": "LogAppendTime"}
-    compacted = {**stamped, "cleanup.policy": "compact"}
-    rendezvous_ms = 2 * settings.hot_window // 1000 + WEEK_MS
-
-    def kept(ms: int, **config: str) -> dict[str, str]:
-        return {**stamped, "cleanup.policy": "delete", "retention.ms": str(ms), **config}
-
-    large = {"max.message.bytes": str(LARGE)}
     held = {"min.compaction.lag.ms": str(WEEK_MS), "delete.retention.ms": str(WEEK_MS)}
     return [
-        Plan(names.subscriptions, {**compacted, **held}),
-        Plan(names.publications, kept(WEEK_MS)),
-        Plan(names.rendezvous, {**kept(rendezvous_ms), **large}),
-        Plan(names.notifications, kept(WEEK_MS)),
-        Plan(names.dead_letters, {**kept(WEEK_MS), **large}),
-        Plan(names.backfill_requests, {**compacted, **large}, single=True),
-        Plan(names.directory, compacted, single=True),
-        Plan(names.best_offers, compacted),
-        Plan(names.routes, compacted),
-        Plan(names.live, {**compacted, **large}),
+        Plan(names.subscriptions, {**COMPACTED, **held}),
+        Plan(names.publications, _kept(WEEK_MS)),
+        Plan(names.notifications, _kept(WEEK_MS)),
+        Plan(names.dead_letters, {**_kept(WEEK_MS), **HOLDS_LARGE}),
+        Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
+        Plan(names.directory, COMPACTED, single=True),
+        Plan(names.best_offers, COMPACTED),
+        *plan_version(settings, 1),
     ]
+
+
+def plan_version(settings: Settings, version: int) -> list[Plan]:
+    """What a version of the routing has of its own. The last one has as many partitions as the input."""
+    names = Topics(settings.topic_prefix, version)
+    return [
+        Plan(names.rendezvous, {**_kept(2 * settings.hot_window // 1000 + WEEK_MS), **HOLDS_LARGE}),
+        Plan(names.live, {**COMPACTED, **HOLDS_LARGE}),
+        Plan(names.routes, COMPACTED),
+    ]
+
+
+def _kept(ms: int) -> dict[str, str]:
+    return {**STAMPED, "cleanup.policy": "delete", "retention.ms": str(ms)}
 
 
 def client_config(settings: Settings, bootstrap: str, **extra: Any) -> dict[str, Any]:
@@ -178,18 +191,35 @@ def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:
     wanted = plan(settings)
     count = _agreed(settings, wanted, existing(admin))
     missing = [p for p in wanted if p.name not in existing(admin)]
-    create = [NewTopic(p.name, 1 if p.single else count, config=p.config) for p in missing]
-    for name, future in (admin.create_topics(create, operation_timeout=TIMEOUT) if create else {}).items():
-        try:
-            future.result()
-        except KafkaException as error:
-            # another worker started at the same moment and was first; its topics are checked below like all others
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise UserError(f"cannot create topic {name}: {_text(error)}") from error
+    create(admin, [NewTopic(p.name, 1 if p.single else count, config=p.config) for p in missing])
     wait_visible(admin, [p.name for p in wanted])
     count = _agreed(settings, wanted, existing(admin))
     _check_timestamps(admin, [p.name for p in wanted])
     return count, [p.name for p in missing]
+
+
+def create_version(settings: Settings, admin: AdminClient, version: int, partitions: int) -> None:
+    """The topics of a new version of the routing. Those that are there already, from a change that was cut off, must fit."""
+    there = existing(admin)
+    inputs = there[Topics(settings.topic_prefix).subscriptions]
+    rendezvous, live, routes = plan_version(settings, version)
+    counts = {rendezvous.name: partitions, live.name: partitions, routes.name: inputs}
+    for name, count in counts.items():
+        if there.get(name, count) != count:
+            raise UserError(f"topic {name} has {there[name]} partitions where {count} are needed; delete it")
+    planned = (rendezvous, live, routes)
+    create(admin, [NewTopic(p.name, counts[p.name], config=p.config) for p in planned if p.name not in there])
+    wait_visible(admin, counts)
+
+
+def create(admin: AdminClient, new: list[NewTopic]) -> None:
+    for name, future in (admin.create_topics(new, operation_timeout=TIMEOUT) if new else {}).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            # somebody started at the same moment and was first; the caller checks what is there
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise UserError(f"cannot create topic {name}: {_text(error)}") from error
 
 
 def wait_visible(admin: AdminClient, names: Iterable[str]) -> None:

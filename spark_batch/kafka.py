@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from pastforward import broker, topics
+from pastforward import topics
+from pastforward.broker import bootstrap_of as bootstrap_of
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from schemas import Registry
@@ -23,19 +24,6 @@ TIMEOUT: Final = 30.0  # seconds for an answer of the broker
 _PLAIN_LOGIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _SAME: Final = ("security.protocol", "ssl.endpoint.identification.algorithm")
-
-
-def bootstrap_of(settings: Settings) -> str:
-    """The configured brokers, or the embedded one that runs."""
-    if settings.bootstrap_servers:
-        return settings.bootstrap_servers
-    found = broker.find(settings)
-    if found is None:
-        raise UserError(
-            f"no broker: none is set, and no embedded one runs in {settings.data_dir}; "
-            f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
-        )
-    return found.bootstrap
 
 
 def spark_options(settings: Settings, bootstrap: str) -> dict[str, str]:

@@ -1,8 +1,13 @@
-"""The worker: one Faust app with two agents, the router and the matcher, over partitions that it owns."""
+"""The worker: one Faust app with two agents, the router and the matcher, over partitions that it owns.
+
+There is one app for each version of the routing that the directory names: one, and while a change goes on, two.
+"""
 
 from __future__ import annotations
 
 import logging
+import shutil
+from pathlib import Path
 from typing import Any, Final, cast
 
 import faust
@@ -16,6 +21,7 @@ from schemas.codec import Format
 from state import Budget, open_store
 from streams.connection import Connection
 from streams.delivery import Sender, make_sender
+from streams.directory import Tail, group_of
 from streams.engine import Engine
 from streams.matcher import Matcher, Sinks
 from streams.metrics import Metrics
@@ -23,7 +29,7 @@ from streams.ownership import Ownership
 from streams.recovery import recover_engine, recover_routes
 from streams.reference import EARLIER
 from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routing import make_scheme
+from streams.routing import Directory
 from streams.stage import Stage
 from streams.transport import Chunks, ChunkScheduler, ChunkTransport
 
@@ -36,17 +42,35 @@ HUNG: Final = 300.0  # seconds that no chunk takes: longer than every time-out o
 
 
 class WorkerApp:
-    """Assembles the parts. `app` is the Faust app to run."""
+    """Assembles the parts. `app` is the Faust app to run.
 
-    def __init__(self, settings: Settings, bootstrap: str, partitions: int, registry: Registry | None = None) -> None:
+    `inputs`: partitions of the topics that others know. `entry`: the version of the routing that is run here.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        inputs: int,
+        registry: Registry | None,
+        entry: Directory,
+        tail: Tail,
+        metrics: Metrics,
+        *,
+        web: bool,
+    ) -> None:
         self._settings = settings
-        self._topics = Topics(settings.topic_prefix)
-        self._connection = Connection.of(settings, bootstrap)
+        self._topics = Topics(settings.topic_prefix, entry.version)
+        self._group = group_of(settings, entry.version)
+        self._connection = connection
         self._registry = registry
-        self._partitions = partitions
-        self._scheme = make_scheme(settings.routing, partitions, settings.routing_depth)
+        self._inputs = inputs
+        self._entry = entry
+        self._tail = tail
+        self._web = web
+        self._scheme = entry.make()
         self._budget = Budget(settings.memory_budget)
-        self.metrics = Metrics()
+        self.metrics = metrics
         self.app = self._make_app()
         self.ownership = Ownership(self.app, self._sender, self._stage, self.metrics)
         self._connect()
@@ -55,12 +79,13 @@ class WorkerApp:
         settings = self._settings
         session = settings.session_timeout / SECOND
         app = faust.App(
-            settings.application,
+            self._group,
             broker=";".join(f"kafka://{server.strip()}" for server in self._connection.bootstrap.split(",")),
             broker_credentials=self._connection.credentials(),
             ConsumerScheduler=ChunkScheduler,
             store="memory://",
             datadir=str(settings.data_dir / "worker" / "faust"),
+            web_enabled=self._web,
             topic_disable_leader=True,
             topic_allow_declare=False,
             stream_wait_empty=False,
@@ -100,7 +125,6 @@ class WorkerApp:
         app.on_partitions_revoked.connect(revoked, weak=False)
         app.on_rebalance_complete.connect(complete, weak=False)
         app.on_before_shutdown.connect(revoked, weak=False)
-        self._pages()
 
     async def _guarded(self, step: Any) -> None:
         """Faust logs and forgets what a signal handler raises; here it ends the worker."""
@@ -109,37 +133,18 @@ class WorkerApp:
         except Exception as error:
             await self.ownership.failed(error)
 
-    def _pages(self) -> None:
-        app = self.app
-
-        @app.page("/metrics")
-        async def metrics(web: Any, request: Any) -> Any:
-            self.ownership.measure()
-            return web.text(self.metrics.text(), content_type="text/plain")
-
-        @app.page("/health")
-        async def health(web: Any, request: Any) -> Any:
-            busy = self.ownership.busy_seconds
-            hung = busy > HUNG
-            return web.json({"status": "hung" if hung else "ok", "busy_seconds": busy}, status=503 if hung else 200)
-
-        @app.page("/ready")
-        async def ready(web: Any, request: Any) -> Any:
-            owned = {f"{tp.topic}-{tp.partition}": at for tp, at in sorted(self.ownership.positions.items())}
-            return web.json(
-                {"ready": self.ownership.ready, "owned": owned}, status=200 if self.ownership.ready else 503
-            )
-
     def _sender(self, partition: TopicPartition) -> Sender:
         async def commit(offsets: dict[TopicPartition, int]) -> None:
             thread = self.app.consumer._thread
             await thread.call_thread(thread._consumer.commit, offsets)
 
-        return make_sender(self._settings, self._connection, partition, commit)
+        return make_sender(self._settings, self._group, self._connection, partition, commit)
 
     async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
         topics, number = self._topics, partition.partition
-        common = (topics, self._scheme, self.metrics, self._registry)
+        if partition.topic in (topics.publications, topics.subscriptions):
+            await self._tail.refresh()  # what the last owner has said counts
+        common = (topics, self._scheme, self._entry.version, self._tail.view, self.metrics, self._registry)
         if partition.topic == topics.publications:
             return PublicationRouter(partition, "publications", *common)
         if partition.topic == topics.subscriptions:
@@ -147,19 +152,30 @@ class WorkerApp:
             return SubscriptionRouter(partition, "subscriptions", *common, routes=routes)
         engine = self._engine(number)
         try:
-            await recover_engine(self._connection, topics, engine, committed)
+            await recover_engine(self._connection, topics, engine, committed, self._entry)
         except BaseException:
             engine.close()
             raise
         notifications = cast(Format, self._settings.notification_format)
-        return Matcher(engine, Sinks(topics, self._partitions, notifications, self._registry), self.metrics)
+        return Matcher(engine, Sinks(topics, self._inputs, notifications, self._registry), self.metrics)
 
     def _engine(self, number: int) -> Engine:
         settings = self._settings
-        directory = settings.data_dir / "worker" / "state" / f"{settings.topic_prefix}{number}"
+        directory = self._store_path(number)
         directory.parent.mkdir(parents=True, exist_ok=True)
         hot = settings.hot_window
         store = open_store(
             directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
         )
-        return Engine(number, hot, store, in_memory=settings.index == "memory")
+        return Engine(number, hot, store, in_memory=settings.index == "memory", version=self._entry.version)
+
+    def _store_path(self, number: int) -> Path:
+        version = self._entry.version
+        folder = "state" if version == 1 else f"state-{version}"
+        return self._settings.data_dir / "worker" / folder / f"{self._settings.topic_prefix}{number}"
+
+    async def retire(self) -> None:
+        """This version is over: lets go of everything, and of what it kept on the disk."""
+        await self.ownership.retire()
+        for number in range(self._entry.partitions):
+            shutil.rmtree(self._store_path(number), ignore_errors=True)

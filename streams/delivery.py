@@ -37,15 +37,19 @@ class Sender(Protocol):
     async def stop(self) -> None: ...
 
 
-def make_sender(settings: Settings, connection: Connection, partition: TopicPartition, commit: Commit) -> Sender:
+def make_sender(
+    settings: Settings, group: str, connection: Connection, partition: TopicPartition, commit: Commit
+) -> Sender:
     kind = ExactlyOnce if settings.delivery == "exactly-once" else AtLeastOnce
-    return kind(settings, connection, partition, commit)
+    return kind(settings, group, connection, partition, commit)
 
 
 class _Base:
-    def __init__(self, settings: Settings, connection: Connection, partition: TopicPartition, commit: Commit) -> None:
+    def __init__(
+        self, settings: Settings, group: str, connection: Connection, partition: TopicPartition, commit: Commit
+    ) -> None:
         self._partition = partition
-        self._group = settings.application
+        self._group = group
         self._commit = commit
         self._producer = AIOKafkaProducer(
             **connection.arguments(),
@@ -93,7 +97,7 @@ def _append(batch: Any, records: list[tuple[bytes | None, bytes | None]], begin:
 class ExactlyOnce(_Base):
     def _promise(self, settings: Settings, partition: TopicPartition) -> dict[str, Any]:
         return {
-            "transactional_id": f"{settings.application}-{partition.topic}-{partition.partition}",
+            "transactional_id": f"{self._group}-{partition.topic}-{partition.partition}",
             # an owner that hangs must not stall readers longer than the group tolerates it
             "transaction_timeout_ms": settings.session_timeout // 1000,
         }

@@ -65,12 +65,13 @@ from streams import auctions, kernels
 from streams.arrows import Packed
 from streams.attributes import take
 from streams.auctions import Auctions, Bidder, Changes
+from streams.gone import FOREVER, Gone
 from streams.kernels import pack_all, packed_ends
 from streams.notifications import as_columns, notifications_of, tell
 from streams.progress import Progress, decode_progress, encode_progress
 from streams.reference import EARLIER, offer_of, query_of
-from streams.routing import reports
-from streams.subscribers import ALONE, NEEDS_PREVIOUS, SELF_JOIN, Subscriber, Subscribers
+from streams.routing import Directory, reports
+from streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
 from streams.subscribers import ALWAYS as ALWAYS_MATCHES
 
 Rows = npt.NDArray[np.int64]
@@ -197,8 +198,9 @@ class _Publications:
 class Engine:
     """The state of one rendezvous partition, over a store and, if subscriptions are looked up in memory, an index."""
 
-    def __init__(self, number: int, hot_window: int, store: Store, *, in_memory: bool) -> None:
+    def __init__(self, number: int, hot_window: int, store: Store, *, in_memory: bool, version: int = 1) -> None:
         self.number = number
+        self.version = version  # of the routing; a pair of two records from before it is another engine's to report
         self.hot_window = hot_window
         self.progress = Progress()
         self.subscribers = Subscribers()
@@ -222,8 +224,17 @@ class Engine:
         effects = Effects()
         fresh = self._fresh(columns, effects)
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), effects)
+        chunk.loud_from = self._loud_from(columns, fresh)
         chunk.run(offsets)
         return effects
+
+    def _loud_from(self, columns: RendezvousColumns, fresh: Flags) -> int:
+        """The first row from which on auctions are this version's: until it came, the earlier version has told what there was."""
+        if not self.progress.silent:
+            return 0
+        new = np.flatnonzero((columns.routing_version >= self.version) & (columns.origin != FROM_NONE) & fresh)
+        self.progress.silent = not len(new)
+        return int(new[0]) if len(new) else len(columns)
 
     def _fresh(self, columns: RendezvousColumns, effects: Effects) -> Flags:
         """Not at or below the highest offset seen of their origin."""
@@ -285,6 +296,15 @@ class Engine:
                 disk += os.stat(file).st_size
         return {"memory": self._store.stats.index_bytes, "disk": disk}
 
+    def begin(self, entry: Directory) -> None:
+        """A version of the routing that is made on a running system reads publications from a point on; what was before is gone."""
+        self.progress.seen = {("publications", p): at - 1 for p, at in enumerate(entry.starts)}
+        self.cut = self.progress.cut()
+        if any(entry.starts):
+            self.progress.complete_from = entry.begins_at
+            self.progress.gone = Gone(FOREVER, FOREVER)
+        self.progress.silent = True
+
     def load(self) -> None:
         """From a store that has been used before."""
         value = self._store.get_meta(PROGRESS)
@@ -314,7 +334,7 @@ class Engine:
         """Live subscriptions and open auctions as the changelog has them, and how far they had come. After the publications."""
         gone = self.progress.gone
         gone.published, gone.expires = progress.gone.published, progress.gone.expires
-        self.progress = Progress(progress.log_time, progress.seen, progress.complete_from, gone)
+        self.progress = Progress(progress.log_time, progress.seen, progress.complete_from, gone, progress.silent)
         self.cut = self.progress.cut()
         for payload in open_auctions:
             self.auctions.open(*auction_of(payload), payload)
@@ -333,7 +353,7 @@ class Engine:
         over = (ends != NEVER) & (self.progress.log_time > np.where(ends == NEVER, 0, ends) + self.hot_window)
         rows = np.flatnonzero(~over)
         names: list[Any] = list(columns.id.take(rows))
-        handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows))
+        handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows, self.version))
         self.subscribers.enforce_all(handles, names)
         for i in np.flatnonzero(ends[rows] != NEVER).tolist():
             self.watch_end(handles[i])
@@ -384,6 +404,7 @@ class _Chunk:
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
         self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
+        self.loud_from = 0
         self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
 
     def run(self, offsets: Sequence[int]) -> None:
@@ -422,7 +443,7 @@ class _Chunk:
                 columns,
                 coming,
                 [name for name, new in zip(names, comes.tolist(), strict=True) if new],
-                flags_of(columns, coming),
+                flags_of(columns, coming, engine.version),
             )
         )
         log_times, ends = self.log_time[rows].tolist(), columns.ends_at[rows].tolist()
@@ -561,6 +582,7 @@ class _Chunk:
             )
             others = [subscribers[handle] for handle in handles[low:high].tolist()]
             told[pair] = not _covered(subscribers[int(handles[pair])], others)
+        told &= self._ours(publications, matched, flags)
         self._notify(publications, matched[told], handles[told], at[told], LIVE)
 
     def _live_in_memory(self, publications: _Publications) -> tuple[Rows, Rows]:
@@ -673,6 +695,7 @@ class _Chunk:
             covered = self._covered_before(pairs, publications, overlapping)
             for pair in joining:
                 told[pair] = (int(rows[pair]), int(matched[pair])) not in covered
+        told &= self._ours(publications, matched, flags)
         self._notify(publications, matched[told], handles[told], rows[told], PAST)
 
     def _past_fits(self, publications: _Publications, rows: Rows, matched: Rows, handles: Rows) -> Flags:
@@ -714,6 +737,12 @@ class _Chunk:
         }
 
     # ------------------------------------------------------------------------------------------ both
+
+    def _ours(self, publications: _Publications, matched: Rows, flags: npt.NDArray[np.uint8]) -> Flags:
+        """One of the two has come under this version of the routing; else the earlier version reports the pair."""
+        new: Flags = (flags & OLD) == 0
+        new |= publications.columns.routing_version[publications.rows[matched]] >= self.engine.version
+        return new
 
     def _match_pairs(
         self, index: Index, publications: _Publications, rows: Rows, handles: Rows, previous: bool
@@ -790,8 +819,9 @@ class _Chunk:
             if row in opening:
                 self._open(row, opening[row])
             engine.auctions.settle(changes)
-            self.effects.best += changes.notifications
-            self.effects.offers += changes.offers
+            if row >= self.loud_from:
+                self.effects.best += changes.notifications
+                self.effects.offers += changes.offers
 
     def _open(self, row: int, bidding: list[tuple[Subscriber, oracle.Subscription]]) -> None:
         engine, value = self.engine, self.values[row]
@@ -851,7 +881,7 @@ class _Chunk:
                 gone.add_columns(held[added:until], begins[added:until], ends[added:until])
                 added = until
             gone.fold(engine.horizon(now))
-            if gone.asked_by(starts_at, bool(valid), now):
+            if not engine.subscribers.flags[handle] & OLD and gone.asked_by(starts_at, bool(valid), now):
                 self.effects.requests.append(
                     BackfillRequest(
                         canonical(columns, row, engine.subscribers[handle]),
@@ -976,12 +1006,13 @@ def new_subscriptions(columns: RendezvousColumns, rows: Sequence[int], handles: 
     ]
 
 
-def flags_of(columns: RendezvousColumns, rows: Rows) -> npt.NDArray[np.uint8]:
+def flags_of(columns: RendezvousColumns, rows: Rows, version: int) -> npt.NDArray[np.uint8]:
     """Of subscriptions: see `streams.subscribers`."""
     where = columns.where
     start = columns.partitions_start
     joins = columns.self_join[rows]
     flags = np.where(joins, SELF_JOIN, 0) | np.where(start[rows + 1] - start[rows] == 1, ALONE, 0)
+    flags |= np.where(columns.routing_version[rows] < version, OLD, 0)
     at = where.at[rows]
     plain = where.length[rows] == len(NO_CONDITION)
     for i, byte in enumerate(NO_CONDITION):

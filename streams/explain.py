@@ -37,6 +37,7 @@ from schemas import (
 )
 from schemas.times import datetime_of
 from streams.auctions import KEY
+from streams.directory import group_of, read_directory
 from streams.identity import notification_id
 from streams.matcher import PROGRESS
 from streams.outgoing import partition_of
@@ -44,7 +45,6 @@ from streams.reference import offer_of, overlap, query_of
 from streams.router import normal_form
 from streams.routing import Publication as RoutedPublication
 from streams.routing import Subscription as RoutedSubscription
-from streams.routing import make_scheme
 
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 Progress = Callable[[str, int, int], None]  # what is searched, how far, of how many
@@ -87,8 +87,14 @@ class Explainer:
     def explain(self, subscription_id: str, publication_id: str) -> Verdict:
         try:
             with self._reading() as consumer:
-                self._count = len(topics_module.watermarks(consumer, self._topics.rendezvous))
-            self._scheme = make_scheme(self._settings.routing, self._count, self._settings.routing_depth)
+                self._count = len(topics_module.watermarks(consumer, self._topics.notifications))
+            view = read_directory(self._settings, self._bootstrap)
+            if view.state is None:
+                raise NotThere("not yet processed", "no worker has ever run here: start one")
+            version = view.state.in_force
+            self._topics = Topics(self._settings.topic_prefix, version)
+            self._group = group_of(self._settings, version)
+            self._scheme = view.versions[version].make()
             subscription = self._subscription(subscription_id)
             publication, published = self._publication(publication_id)
             verdict = self._pair(subscription, publication, published)
@@ -145,7 +151,7 @@ class Explainer:
                         raise KafkaException(error)
 
     def _committed(self, topic: str, partition: int) -> int:
-        asked = ConsumerGroupTopicPartitions(self._settings.application, [TopicPartition(topic, partition)])
+        asked = ConsumerGroupTopicPartitions(self._group, [TopicPartition(topic, partition)])
         (future,) = self._admin.list_consumer_group_offsets([asked]).values()
         return max([0, *(int(tp.offset) for tp in future.result().topic_partitions)])
 

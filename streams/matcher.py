@@ -22,10 +22,11 @@ from streams.metrics import Metrics
 from streams.notifications import PHASES
 from streams.outgoing import Outgoing
 from streams.progress import encode_progress
-from streams.router import ROUTING_VERSION
+from streams.stage import Allowed
 
 log = logging.getLogger("pastforward.matcher")
 
+EVERYTHING: Final = Allowed()
 PROGRESS: Final = b"\0progress"  # ids hold no zero byte
 
 
@@ -46,6 +47,9 @@ class Matcher:
         self._engine = engine
         self._sinks = sinks
         self._metrics = metrics
+
+    def allowed(self, position: int) -> Allowed:
+        return EVERYTHING
 
     def process(self, records: Sequence[Any]) -> Outgoing:
         effects = self._engine.process(
@@ -94,7 +98,7 @@ class Matcher:
         if not any(self._engine.size) and not len(self._engine.auctions):
             return None
         outgoing = Outgoing()
-        tick = Rendezvous("none", 0, 0, 0, ROUTING_VERSION, (self._engine.number,))
+        tick = Rendezvous("none", 0, 0, 0, self._engine.version, (self._engine.number,))
         outgoing.send(self._sinks.topics.rendezvous, (self._engine.number,), None, encode(tick))
         return outgoing
 

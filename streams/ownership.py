@@ -24,11 +24,12 @@ from streams.delivery import Sender
 from streams.lane import Lane
 from streams.matcher import Matcher
 from streams.metrics import Metrics
-from streams.stage import Stage
+from streams.stage import Allowed, Stage
 
 log = logging.getLogger("pastforward.worker")
 
 FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
+AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
 
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
@@ -57,15 +58,41 @@ class Owned:
 
     async def handle(self, records: Sequence[Any]) -> None:
         """In pieces, a transaction each, so that what a piece leads to has a bound: a flood of subscriptions may find a great deal."""
+        while True:
+            async with self._lock:
+                if self._released:
+                    return
+                waiting = [record for record in records if record.offset >= self.position]
+                before = self.position
+                allowed = await self._allowed()
+                within = waiting
+                if allowed.limit is not None:
+                    within = [record for record in waiting if record.offset < allowed.limit]
+                    if waiting and not within:
+                        self.position = max(self.position, allowed.limit)  # no record lies between
+                piece = within[: self._piece]
+                if piece:
+                    fitting = len(piece) * OUTPUTS // max(await self._handle(piece), 1)
+                    self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
+                records = waiting[len(piece) :]
+                if not records or (allowed.final and len(piece) == len(within)):
+                    return  # behind a final limit records are another router's
+                stuck = self.position == before
+            if stuck:
+                await asyncio.sleep(AGAIN)
+
+    async def _allowed(self) -> Allowed:
+        """What a change of the routing lets the stage do; what it has to say for that is said."""
+        allowed = self.stage.allowed(self.position)
+        if allowed.say is not None:
+            await self.sender.send(allowed.say, None)
+        return allowed
+
+    async def nudge(self) -> None:
+        """The directory has news."""
         async with self._lock:
-            records = [record for record in records if record.offset >= self.position]
-            start = 0
-            while start < len(records) and not self._released:
-                piece = records[start : start + self._piece]
-                start += len(piece)
-                outputs = await self._handle(piece)
-                fitting = len(piece) * OUTPUTS // max(outputs, 1)
-                self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
+            if not self._released:
+                await self._allowed()
 
     async def _handle(self, records: Sequence[Any]) -> int:
         """Returns the number of records that were sent."""
@@ -107,6 +134,7 @@ class Ownership:
         self._owned: dict[TP, Owned] = {}
         self._lanes: dict[TP, Lane] = {}
         self._complete = False
+        self._retired = False
 
     @property
     def positions(self) -> dict[TP, int]:
@@ -128,7 +156,6 @@ class Ownership:
 
     def measure(self) -> None:
         """Sets what is measured when somebody asks."""
-        self._metrics.forget_partitions()
         for partition, owned in self._owned.items():
             self._metrics.lag.labels(partition.topic, str(partition.partition)).set(self._lag(owned))
             if isinstance(owned.stage, Matcher):
@@ -154,6 +181,20 @@ class Ownership:
         if lane is not None:  # else: polled before a rebalance took the partition away; its new owner reads it again
             await lane.put(records)
 
+    async def nudge(self) -> None:
+        for owned in list(self._owned.values()):
+            await owned.nudge()
+
+    async def retire(self) -> None:
+        """This version of the routing is over: its group may give what it likes, nothing is taken any more."""
+        self._retired = True
+        await self.release()
+        await self._rest()
+
+    async def _rest(self) -> None:
+        self._app.consumer.pause_partitions(self._app.consumer.assignment())
+        self._complete = True
+
     async def release(self) -> None:
         self._complete = False
         lanes, owned = list(self._lanes.values()), list(self._owned.values())
@@ -165,6 +206,9 @@ class Ownership:
             await lane.stop()
 
     async def takeover(self) -> None:
+        if self._retired:
+            await self._rest()
+            return
         generation = self._app.consumer_generation_id
         await self.release()
         partitions = sorted(TP(*partition) for partition in self._app.consumer.assignment())

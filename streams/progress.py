@@ -18,6 +18,9 @@ class Progress:
     seen: dict[tuple[str, int], int] = field(default_factory=dict)
     complete_from: int = NEVER
     gone: Gone = field(default_factory=Gone)
+    silent: bool = (
+        False  # only what came under an earlier version of the routing was seen: auctions are still that version's
+    )
 
     def cut(self) -> dict[int, int]:
         """The highest offset seen of each publications partition."""
@@ -32,6 +35,7 @@ def encode_progress(progress: Progress, offset: int) -> bytes:
             "seen": [[topic, partition, at] for (topic, partition), at in progress.seen.items()],
             "complete_from": progress.complete_from,
             "gone": [progress.gone.published, progress.gone.expires],
+            "silent": progress.silent,
         }
     )
 
@@ -40,4 +44,7 @@ def decode_progress(value: bytes) -> tuple[Progress, int]:
     """The progress, and the offset that it was reached at."""
     fields = orjson.loads(value)
     seen = {(topic, partition): at for topic, partition, at in fields["seen"]}
-    return Progress(fields["log_time"], seen, fields["complete_from"], Gone(*fields["gone"])), fields["offset"]
+    progress = Progress(
+        fields["log_time"], seen, fields["complete_from"], Gone(*fields["gone"]), fields.get("silent", False)
+    )
+    return progress, fields["offset"]

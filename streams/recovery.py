@@ -20,6 +20,7 @@ from streams.matcher import PROGRESS
 from streams.progress import Progress, decode_progress
 from streams.readback import bounds, offset_at, stretch
 from streams.routes import Routes
+from streams.routing import Directory
 
 log = logging.getLogger("pastforward.recovery")
 
@@ -62,12 +63,14 @@ async def recover_routes(connection: Connection, topics: Topics, number: int) ->
     return routes
 
 
-async def recover_engine(connection: Connection, topics: Topics, engine: Engine, committed: int) -> None:
+async def recover_engine(
+    connection: Connection, topics: Topics, engine: Engine, committed: int, entry: Directory
+) -> None:
     """Brings an engine to the committed offset: from its own store if that is not too old, else from Kafka alone."""
     rendezvous = TopicPartition(topics.rendezvous, engine.number)
     first, _ = await bounds(connection, rendezvous)
     if engine.offset is None:
-        await _rebuild(connection, topics, engine, committed, rendezvous, first)
+        await _rebuild(connection, topics, engine, committed, rendezvous, first, entry)
         return
     if engine.offset > committed:
         raise UserError(
@@ -94,6 +97,7 @@ async def _rebuild(
     committed: int,
     rendezvous: TopicPartition,
     first: int,
+    entry: Directory,
 ) -> None:
     """Publications from the last two hot windows of the log: what is held from the last one carries what was the previous
     publication then. After them the live subscriptions, from the changelog."""
@@ -104,6 +108,7 @@ async def _rebuild(
                 f"partition {engine.number} has been matched up to offset {committed}, but {topics.live} is empty: its "
                 f"subscriptions are lost. Restore that topic, or use another TOPIC_PREFIX and subscribe again"
             )
+        engine.begin(entry)
         return
     reached, known = progress
     start = await offset_at(connection, rendezvous, known.log_time - 2 * engine.hot_window)

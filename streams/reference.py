@@ -23,10 +23,10 @@ from schemas import (
     Withdrawal,
 )
 from schemas.records import Phase
-from streams.gone import FOREVER
+from streams.gone import FOREVER, Gone
 from streams.identity import notification_id
 from streams.progress import Progress
-from streams.routing import reports
+from streams.routing import Directory, reports
 
 EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most
 
@@ -38,6 +38,7 @@ class Live:
     record: CanonicalSubscription
     partitions: tuple[int, ...]
     query: oracle.Subscription
+    tag: int  # version of the routing under which it came
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class Held:
     partitions: tuple[int, ...]
     offer: oracle.Publication
     earlier: tuple[str, ...]
+    tag: int
 
     @property
     def held_at(self) -> int:
@@ -80,16 +82,25 @@ class Found:
 
 
 class Partition:
-    """The state of one rendezvous partition."""
+    """The state of one rendezvous partition under one version of the routing."""
 
-    def __init__(self, number: int, hot_window: int) -> None:
+    def __init__(self, number: int, hot_window: int, version: int = 1) -> None:
         self.number = number
+        self.version = version
         self.hot_window = hot_window
         self.progress = Progress()
         self.subscriptions: dict[str, Live] = {}
         self.publications: list[Held] = []  # in log order
         self.arrivals: dict[str, int] = {}  # publication id → arrival, within the hot window
         self.auctions: dict[str, Auction] = {}  # open ones, by publication id
+
+    def begin(self, entry: Directory) -> None:
+        """A version of the routing that is made on a running system reads publications from a point on."""
+        self.progress.seen = {("publications", p): at - 1 for p, at in enumerate(entry.starts)}
+        if any(entry.starts):
+            self.progress.complete_from = entry.begins_at
+            self.progress.gone = Gone(FOREVER, FOREVER)
+        self.progress.silent = True
 
     # ---------------------------------------------------------------- one record
 
@@ -102,6 +113,8 @@ class Partition:
                 found.dropped = "repeat"
                 return found
             self.progress.seen[origin] = envelope.offset
+            if envelope.routing_version >= self.version:
+                self.progress.silent = False
         self.progress.log_time = max(self.progress.log_time, envelope.arrived_at)
         self._close_auctions(offset, found)
         self._expire(found)
@@ -114,6 +127,9 @@ class Partition:
                 self._publish(publication, envelope, found)
         for auction in self.auctions.values():
             self._award(auction, self.progress.log_time, offset, found)
+        if self.progress.silent:
+            found.offers.clear()
+            found.notifications = [n for n in found.notifications if n.phase != "best"]
         return found
 
     def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
@@ -121,7 +137,7 @@ class Partition:
         if before is not None and before.record.version >= record.version:
             found.dropped = "older_version"
             return
-        live = Live(record, envelope.partitions, query_of(record))
+        live = Live(record, envelope.partitions, query_of(record), envelope.routing_version)
         if before is not None:
             del self.subscriptions[record.subscription_id]
         horizon = self.horizon
@@ -129,7 +145,8 @@ class Partition:
         for held in self.publications:
             if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
                 self._notify(live, held, "past", found)
-        if self.progress.gone.asked_by(record.starts_at, record.time == "valid", now):
+        asks = self.progress.gone.asked_by(record.starts_at, record.time == "valid", now)
+        if asks and envelope.routing_version >= self.version:
             found.requests.append(
                 BackfillRequest(record, self.number, horizon, now, envelope.routing_version, self.progress.cut())
             )
@@ -155,7 +172,7 @@ class Partition:
         earlier = self._earlier(record.topic)
         offer = offer_of(record, earlier[0].record.attributes if earlier else {})
         ids = tuple(h.record.publication_id for h in earlier[:EARLIER]) if record.self_join else ()
-        held = Held(record, envelope.arrived_at, envelope.partitions, offer, ids)
+        held = Held(record, envelope.arrived_at, envelope.partitions, offer, ids, envelope.routing_version)
         if held.expires_at > envelope.arrived_at:
             for live in self.subscriptions.values():
                 if self._matches(live, held):
@@ -171,7 +188,8 @@ class Partition:
     def _matches(self, live: Live, held: Held) -> bool:
         """Does this partition report the pair?"""
         return (
-            reports(self.number, live.partitions, held.partitions)
+            max(live.tag, held.tag) >= self.version
+            and reports(self.number, live.partitions, held.partitions)
             and oracle.matches(live.query, held.offer)
             and not (live.record.self_join and self._covered(live, held))
         )

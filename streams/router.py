@@ -45,14 +45,15 @@ from streams.outgoing import Outgoing
 from streams.routes import Route, Routes, digest_of
 from streams.routing import Scheme
 from streams.routing import Subscription as RoutedSubscription
+from streams.routing.change import View, turn
 from streams.routing.columns import Placement, Publications
 from streams.routing.columns import Texts as ColumnTexts
+from streams.stage import Allowed
 
 log = logging.getLogger("pastforward.router")
 
 ALWAYS_BYTES: Final = condition_bytes(ALWAYS)
 SPEAKS_OF_PREVIOUS: Final = PREVIOUS.encode()
-ROUTING_VERSION = 1  # of the directory: it has one entry as long as the scheme does not change on a running system
 
 
 def normal_form(where: Where) -> NormalForm:
@@ -89,6 +90,8 @@ class Router:
         origin: Origin,
         topics: Topics,
         scheme: Scheme,
+        version: int,
+        view: View,
         metrics: Metrics,
         registry: Registry | None,
     ) -> None:
@@ -96,8 +99,22 @@ class Router:
         self._origin: Origin = origin
         self._topics = topics
         self._scheme = scheme
+        self._version = version
+        self._view = view
+        self._tag = version  # of the routing that the next chunk belongs to: an earlier one while a change goes on
+        self._said: tuple[bytes, bytes] | None = None
         self._metrics = metrics
         self._registry = registry
+
+    def allowed(self, position: int) -> Allowed:
+        now = turn(self._view, self._version, self._origin, self._partition.partition, position)
+        self._tag = now.tag
+        say = None
+        if now.say is not None and now.say != self._said:
+            say = Outgoing()
+            say.send(self._topics.directory, (0,), *now.say)
+            self._said = now.say
+        return Allowed(now.limit, now.final, say)
 
     def idle(self) -> Outgoing | None:
         return None
@@ -109,6 +126,8 @@ class Router:
         """Nothing is held open."""
 
     def _refuse(self, record: Any, error: SchemaError, outgoing: Outgoing) -> None:
+        if self._tag < self._version:
+            return  # the router of that version has written its letter
         topic, partition = self._partition
         letter = dead_letter(topic, partition, record.offset, record.timestamp * 1000, error, record.key, record.value)
         outgoing.send(self._topics.dead_letters, (partition,), record.key, encode(letter, registry=self._registry))
@@ -183,7 +202,7 @@ class PublicationRouter(Router):
             )
         )
         values, errors = encode_rendezvous_publications(
-            columns, rows, ROUTING_VERSION, placement.start, placement.partition, where
+            columns, rows, self._tag, placement.start, placement.partition, where
         )
         for i, error in errors:
             self._refuse(records[order[i]], error, outgoing)
@@ -251,7 +270,7 @@ class SubscriptionRouter(Router):
         content = Withdrawal(name.decode(), version)
         return encode(
             Rendezvous(
-                self._origin, self._partition.partition, record.offset, arrived_at, ROUTING_VERSION, partitions, content
+                self._origin, self._partition.partition, record.offset, arrived_at, self._tag, partitions, content
             )
         )
 
@@ -273,7 +292,7 @@ class SubscriptionRouter(Router):
         if partitions is None:
             partitions = self._scheme.subscription(_routed(columns, row, name, form))
         if len(raw) + len(record.value) > MAX_CANONICAL_BYTES // 2:
-            _check_size(columns, row, partitions, raw)
+            _check_size(columns, row, self._tag, partitions, raw)
         before = self._routes.get(name)
         taken.rows.append(row)
         taken.partitions.append(partitions)
@@ -301,7 +320,7 @@ class SubscriptionRouter(Router):
             values, _ = encode_rendezvous_subscriptions(
                 columns,
                 np.array(taken.rows, np.int64),
-                ROUTING_VERSION,
+                self._tag,
                 placed.start,
                 placed.partition,
                 taken.where,
@@ -337,11 +356,11 @@ def _routed(columns: SubscriptionColumns, row: int, name: bytes, form: NormalFor
     )
 
 
-def _check_size(columns: SubscriptionColumns, row: int, partitions: tuple[int, ...], raw: bytes) -> None:
+def _check_size(columns: SubscriptionColumns, row: int, tag: int, partitions: tuple[int, ...], raw: bytes) -> None:
     """A record that would be too large for the rendezvous topic is refused before it has changed anything."""
     placed = Placement.of([partitions])
     _, errors = encode_rendezvous_subscriptions(
-        columns, np.array([row], np.int64), ROUTING_VERSION, placed.start, placed.partition, [raw]
+        columns, np.array([row], np.int64), tag, placed.start, placed.partition, [raw]
     )
     if errors:
         raise errors[0][1]

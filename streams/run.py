@@ -12,7 +12,7 @@ import faust
 from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings
-from streams.app import WorkerApp
+from streams.host import Host
 from streams.status import Status, show_status
 from streams.warm import compile_kernels
 
@@ -23,11 +23,13 @@ def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: b
     """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
     compile_kernels()  # loads them: the first chunk should not wait for it
-    made = WorkerApp(settings, bootstrap, partitions, open_registry(settings))
+    host = Host(settings, bootstrap, partitions, open_registry(settings))
     if status:
-        show_status(made.app, Status(made.metrics, made.ownership))
+        show_status(host.first.app, Status(host.metrics, host))
     # `faust worker` would turn the web server on at 0.0.0.0, whatever the settings say; this does not.
-    worker = faust.Worker(made.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)
+    worker = faust.Worker(
+        host.first.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True
+    )
     worker.spinner = None  # it writes to whatever standard output is
     log.info("worker of %s at %s, %d partitions", settings.application, bootstrap, partitions)
     try:

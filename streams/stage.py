@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streams.outgoing import Outgoing
+
+
+class Allowed(NamedTuple):
+    """How far a stage may go for now. `final`: it will never go further. `say`: to be sent first."""
+
+    limit: int | None = None
+    final: bool = False
+    say: Outgoing | None = None
 
 
 class Stage(Protocol):
@@ -13,6 +21,9 @@ class Stage(Protocol):
 
     A failing `process` ends the worker; nothing of the chunk has been sent then.
     """
+
+    def allowed(self, position: int) -> Allowed:
+        """Asked before each chunk, and when the directory has news. `position`: where the stage stands."""
 
     def process(self, records: Sequence[Any]) -> Outgoing:
         """What the records, in the order of the log, lead to. Staged until `committed`.

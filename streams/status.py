@@ -7,16 +7,16 @@ import sys
 import time
 from typing import Any, Final
 
+from streams.host import Host
 from streams.metrics import Metrics
-from streams.ownership import Ownership
 
 CLEAR: Final = "\r\x1b[2K"  # to the begin of the line, and erase it
 SECONDS: Final = 1.0
 
 
 class Status:
-    def __init__(self, metrics: Metrics, ownership: Ownership) -> None:
-        self._metrics, self._ownership = metrics, ownership
+    def __init__(self, metrics: Metrics, host: Host) -> None:
+        self._metrics, self._host = metrics, host
         self._before = (time.monotonic(), 0.0, 0.0)
 
     def line(self) -> str:
@@ -29,12 +29,12 @@ class Status:
         then, records_before, notifications_before = self._before
         self._before = (now, records, notifications)
         passed = max(now - then, 1e-6)
-        owned = len(self._ownership.positions)
-        if not self._ownership.ready:
+        owned = len(self._host.positions)
+        if not self._host.ready:
             return "waiting for partitions, or recovering them"
         return (
             f"{owned} partitions  {(records - records_before) / passed:,.0f} records/s  "
-            f"{(notifications - notifications_before) / passed:,.0f} notifications/s  lag {self._ownership.lag():,}  "
+            f"{(notifications - notifications_before) / passed:,.0f} notifications/s  lag {self._host.lag():,}  "
             f"dead letters {self._metrics.total('dead_letters'):,.0f}"
         )
 

@@ -21,6 +21,7 @@ SELF_JOIN: Final = 1
 NEEDS_PREVIOUS: Final = 2
 ALWAYS: Final = 4  # topic and time decide alone
 ALONE: Final = 8  # went to one partition only
+OLD: Final = 16  # came under an earlier version of the routing
 
 _FIRST: Final = 1024  # handles there is room for at first
 SHARED: Final = (

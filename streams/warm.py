@@ -17,24 +17,18 @@ from streams.metrics import Metrics
 from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routes import Routes
 from streams.routing import make_scheme
+from streams.routing.change import State, View
 
 HOUR = 3_600_000_000
 
 
 def compile_kernels() -> None:
     topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
+    common = (topics, scheme, 1, View(state=State(1)), metrics, None)
     subscriptions = SubscriptionRouter(
-        TopicPartition(topics.subscriptions, 0),
-        "subscriptions",
-        topics,
-        scheme,
-        metrics,
-        None,
-        routes=Routes(topics.routes, 0),
+        TopicPartition(topics.subscriptions, 0), "subscriptions", *common, routes=Routes(topics.routes, 0)
     )
-    publications = PublicationRouter(
-        TopicPartition(topics.publications, 0), "publications", topics, scheme, metrics, None
-    )
+    publications = PublicationRouter(TopicPartition(topics.publications, 0), "publications", *common)
     subscription = encode(Subscription("s", "me", "1", where="a > 0"))
     publication = encode(Publication("p", "you", "1.4", attributes={"a": 1}))
     routed = [subscriptions.process([_record(0, b"s", subscription)])]

@@ -216,16 +216,7 @@ def worker(settings: Settings, log_format: str, status: bool | None) -> None:
     """
     from streams.run import run_worker  # Faust takes a second to import
 
-    if not settings.bootstrap_servers:
-        found = embedded.find(settings)
-        if found is None:
-            raise UserError(
-                f"no broker is set and none runs in {settings.data_dir}: start `pastforward up` or `pastforward broker`, "
-                f"or set PASTFORWARD_BOOTSTRAP_SERVERS"
-            )
-        bootstrap = found.bootstrap
-    else:
-        bootstrap = settings.bootstrap_servers
+    bootstrap = embedded.bootstrap_of(settings)
     terminal = sys.stderr.isatty() and log_format == "text"
     status = terminal if status is None else status
     _log(log_format, over="\r\x1b[2K" if status else "")

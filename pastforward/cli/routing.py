@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from pastforward.cli.later import not_built
+from pastforward.broker import bootstrap_of
+from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.errors import UserError
+from pastforward.settings import Settings
 from schemas import SchemaError, Withdrawal, decode_publication, decode_subscription
 
+NAMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")
+
 if TYPE_CHECKING:
-    from streams.routing import Publication, Subscription
+    from streams.change import Step
+    from streams.routing import Directory, Publication, Subscription
+    from streams.routing.change import View
 
 
 @click.group()
@@ -102,10 +111,69 @@ def _publications(file: IO[bytes]) -> Iterator[Publication]:
 
 
 @routing.command()
-def apply() -> None:
-    """Change scheme, catalog or partitions while traffic goes on.
+@click.option("--scheme", type=click.Choice(NAMES), help="The scheme; else that which is in force.")
+@click.option("--depth", type=click.IntRange(1, 64), help="Components of a topic that decide its partition (dewey).")
+@click.option("--catalog", type=click.Path(path_type=Path), help="TOML: attributes, kinds, domains, interval numbers.")
+@click.option("--partitions", type=click.IntRange(1, 4096), help="Of the rendezvous topic.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION, "hot_window")
+def apply(
+    settings: Settings,
+    scheme: str | None,
+    depth: int | None,
+    catalog: Path | None,
+    partitions: int | None,
+    as_json: bool,
+) -> None:
+    """Change scheme, catalog or partitions while traffic goes on. Without options: finish a change that was cut off.
 
     \b
-    Example: pastforward routing apply
+    Example: pastforward routing apply --scheme pan --catalog catalog.toml --partitions 16
     """
-    not_built("routing apply")
+    from streams.change import Change
+
+    started = time.monotonic()
+    with _progress(as_json) as tell:
+        change = Change(settings, bootstrap_of(settings), tell)
+        try:
+            if any(option is not None for option in (scheme, depth, catalog, partitions)):
+                change.begin(_wanted(change.view(), scheme, depth, catalog, partitions))
+            version = change.finish()
+            entry = change.view().versions[version]
+        finally:
+            change.close()
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        told = {"version": version, "scheme": entry.scheme, "partitions": entry.partitions, "seconds": seconds}
+        click.echo(json.dumps(told))
+        return
+    Console().print(f"version {version} is in force: {entry.scheme}, {entry.partitions} partitions; {seconds} s")
+
+
+def _wanted(
+    view: View, scheme: str | None, depth: int | None, catalog: Path | None, partitions: int | None
+) -> Directory:
+    """What is in force, with what the options change."""
+    from streams.routing import CatalogError, Directory, read_catalog
+
+    now = view.versions[view.current().in_force]
+    name, count = scheme or now.scheme, partitions or now.partitions
+    try:
+        known = now.catalog if catalog is None else read_catalog(catalog.read_text("utf-8"), name, count)
+    except (CatalogError, OSError) as error:
+        raise UserError(f"{catalog}: {error}; what is in force stays") from error
+    return Directory(0, name, count, depth or now.depth, known)
+
+
+@contextmanager
+def _progress(silent: bool) -> Iterator[Callable[[Step], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), disable=silent) as bars:
+
+        def tell(step: Step) -> None:
+            if step.name not in tasks:
+                tasks[step.name] = bars.add_task(step.name, total=step.total)
+            bars.update(tasks[step.name], completed=step.total - step.left, total=step.total)
+
+        yield tell

@@ -14,13 +14,19 @@ from streams.routing.toml_lines import Lines
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A later version replaces an earlier one. Equal values route alike, on every machine."""
+    """A later version replaces an earlier one. Equal values route alike, on every machine.
+
+    A version that was made on a running system reads the publications again from `starts` on, by partition: everything that
+    had arrived at `begins_at` (microseconds) or later.
+    """
 
     version: int
     scheme: str
     partitions: int
     depth: int = 1
     catalog: Catalog | None = None
+    begins_at: int = 0
+    starts: tuple[int, ...] = ()
 
     def make(self) -> Scheme:
         """The scheme itself. Raises `RoutingError` if the parts do not fit each other."""
@@ -34,6 +40,8 @@ class Directory:
             "partitions": self.partitions,
             "depth": self.depth,
             "catalog": None if self.catalog is None else self.catalog.to_json(),
+            "begins_at": self.begins_at,
+            "starts": self.starts,
         }
         return json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
 
@@ -48,6 +56,8 @@ class Directory:
                 int(document["partitions"]),
                 int(document["depth"]),
                 None if catalog is None else Catalog.from_json(catalog),
+                int(document["begins_at"]),
+                tuple(document["starts"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, RoutingError):

@@ -73,6 +73,8 @@ class Setup:
     format: Format = "json"
     hot_window: str = "30s"
     session_timeout: str = "3s"
+    joins: bool = True
+    auctions: bool = True
     topics: list[str] = field(default_factory=lambda: TOPICS)
     # of publications, subscriptions, withdrawals, subscriptions sent again, bad records
     weights: tuple[int, ...] = (50, 35, 6, 4, 5)
@@ -138,7 +140,7 @@ class Load:
 
     def _subscribe(self) -> None:
         rng = self.random
-        self_join = rng.random() < 0.2
+        self_join = self.setup.joins and rng.random() < 0.2
         conditions = [
             None,
             f"x >= {rng.randint(0, 9)}",
@@ -187,8 +189,10 @@ class Load:
             expires,
             attributes,
             rng.choice([None] * 8 + ["x BETWEEN 2 AND 4", "y > 1 OR x = 3"]),
-            Best("x", rng.choice(["highest", "lowest"])) if topic and rng.random() < 0.03 else None,
-            rng.random() < 0.1,
+            Best("x", rng.choice(["highest", "lowest"]))
+            if self.setup.auctions and topic and rng.random() < 0.03
+            else None,
+            self.setup.joins and rng.random() < 0.1,
         )
         self._send(PUBLICATIONS, f"p{number}", encode(record, self.setup.format))
 

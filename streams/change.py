@@ -1,0 +1,262 @@
+"""`pastforward routing apply`: leads a change of the routing on a running system, step by step.
+
+What has been decided stands in the directory (`streams.routing.change`), so a change that was cut off is finished by the next call.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pastforward import topics
+from pastforward.errors import UserError
+from pastforward.settings import Settings
+from pastforward.topics import Topics
+from schemas import decode_rendezvous_chunk
+from streams.auctions import KEY as AUCTION
+from streams.directory import group_of, read_directory, write_directory
+from streams.routing import Directory, RoutingError
+from streams.routing.change import STATE, State, View, version_key
+
+PAUSE: Final = 0.1  # seconds between two looks
+NEAR: Final = 2_000  # records behind the end: a moment's work
+WAIT: Final = 0.2  # seconds that a read of many waits for more
+CHUNK: Final = 10_000  # records read at once
+TIMEOUT: Final = 30.0  # seconds for an answer of the broker
+
+Ends = dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """For the progress on the screen: what goes on, how many records are left, and of how many."""
+
+    name: str
+    left: int
+    total: int
+
+
+Tell = Callable[[Step], None]
+
+
+class Change:
+    """From the version in force to the next one."""
+
+    def __init__(self, settings: Settings, bootstrap: str, tell: Tell) -> None:
+        self._settings = settings
+        self._bootstrap = bootstrap
+        self._tell = tell
+        self._admin: AdminClient = topics.connect(settings, bootstrap)
+        self._inputs = Topics(settings.topic_prefix)
+        self._consumer: Any = topics.make_client(
+            Consumer,
+            topics.client_config(
+                settings,
+                bootstrap,
+                **{
+                    "group.id": f"{settings.topic_prefix}change",
+                    "isolation.level": "read_committed",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                },
+            ),
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def view(self) -> View:
+        view = read_directory(self._settings, self._bootstrap)
+        try:
+            view.current()
+        except RoutingError as error:
+            raise UserError(str(error)) from error
+        return view
+
+    # ------------------------------------------------------------------------------------------ the steps
+
+    def begin(self, wanted: Directory) -> None:
+        """Makes the topics of the new version, says where its routers begin to read, and announces it. `wanted`: without a version."""
+        view = self.view()
+        state = view.current()
+        if state.next is not None:
+            raise UserError(
+                f"a change to version {state.next} is under way; finish it first: `pastforward routing apply` without options"
+            )
+        current = view.versions[state.in_force]
+        if replace(current, version=0, begins_at=0, starts=()) == replace(wanted, version=0):
+            raise UserError(f"that is what is in force already (version {state.in_force})")
+        version = max(view.versions) + 1
+        try:
+            wanted.make()
+        except RoutingError as error:
+            raise UserError(str(error)) from error
+        self._check_live(state.in_force, wanted)
+        topics.create_version(self._settings, self._admin, version, wanted.partitions)
+        begins_at = int(time.time() * 1e6) - 2 * self._settings.hot_window
+        starts = self._starts(state.in_force, begins_at)
+        self._set_offsets(version, starts)
+        entry = replace(wanted, version=version, begins_at=begins_at, starts=tuple(starts[p] for p in sorted(starts)))
+        self._say([(version_key(version), entry.to_bytes()), (STATE, State(state.in_force, version).to_bytes())])
+
+    def finish(self) -> int:
+        """Waits until the new version has caught up, flips the tag, waits until the old one has nothing left. Returns the version."""
+        view = self.view()
+        state = view.current()
+        if state.next is None:
+            raise UserError(
+                "no change is under way; say what to change, for example --scheme pan --catalog catalog.toml"
+            )
+        version = state.next
+        if not state.flipping:
+            self._catch_up(version)
+            self._say([(STATE, State(state.in_force, version, flipping=True).to_bytes())])
+        flips = self._wait_for_flips(version)
+        self._drain(state.in_force, version, flips)
+        self._say([(STATE, State(version).to_bytes())])
+        return version
+
+    # ------------------------------------------------------------------------------------------ how
+
+    def _check_live(self, version: int, wanted: Directory) -> None:
+        """What the new version could not go on with."""
+        name = Topics(self._settings.topic_prefix, version).live
+        held: dict[bytes, bytes | None] = {}
+        for message in self._records(name):
+            held[message.key()] = message.value()
+        auctions = [key for key, value in held.items() if value is not None and key.startswith(AUCTION)]
+        if auctions:
+            one = auctions[0].removeprefix(AUCTION).decode()
+            raise UserError(
+                f"{len(auctions)} auctions are open, for example that of {one}; try again when they have ended"
+            )
+        if wanted.make().keeps_topics_together:
+            return
+        live = [value for key, value in held.items() if value is not None and not key.startswith(b"\0")]
+        for start in range(0, len(live), CHUNK):
+            columns = decode_rendezvous_chunk(live[start : start + CHUNK])
+            for row in np.flatnonzero(columns.self_join)[:1].tolist():
+                one = (columns.id[row] or b"").decode()
+                raise UserError(f"subscription {one} joins itself, which needs dewey routing; withdraw such ones first")
+
+    def _records(self, name: str) -> Iterator[Any]:
+        for partition, (first, end) in topics.watermarks(self._consumer, name).items():
+            self._consumer.assign([TopicPartition(name, partition, first)])
+            at = first
+            while at < end:
+                for message in self._consumer.consume(CHUNK, WAIT):
+                    if message.error() is None:
+                        at = message.offset() + 1
+                        yield message
+                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                        at = end
+                    else:
+                        raise KafkaException(message.error())
+
+    def _starts(self, old: int, begins_at: int) -> dict[int, int]:
+        """Where the new version begins to read publications; where nothing is recent, with what the old one reads next."""
+        name = self._inputs.publications
+        there = topics.watermarks(self._consumer, name)
+        read = self._committed(old, [TopicPartition(name, p) for p in there])
+        asked = [TopicPartition(name, p, max(0, begins_at // 1000)) for p in there]
+        found = topics.patiently(lambda: self._consumer.offsets_for_times(asked, TIMEOUT))
+        recent = {p.partition: p.offset for p in found if p.offset >= 0}
+        return {p: recent.get(p, max(first, read.get((name, p), 0))) for p, (first, _) in there.items()}
+
+    def _set_offsets(self, version: int, starts: dict[int, int]) -> None:
+        """All subscriptions, and the publications from `starts` on."""
+        places = [TopicPartition(self._inputs.publications, p, at) for p, at in starts.items()]
+        for p, (first, _) in topics.watermarks(self._consumer, self._inputs.subscriptions).items():
+            places.append(TopicPartition(self._inputs.subscriptions, p, first))
+        asked = [ConsumerGroupTopicPartitions(group_of(self._settings, version), places)]
+        for future in self._admin.alter_consumer_group_offsets(asked).values():
+            future.result()
+
+    def _catch_up(self, version: int) -> None:
+        names = [*self._input_names, Topics(self._settings.topic_prefix, version).rendezvous]
+        total = 0
+        while True:
+            left = self._lag(version, names, self._ends(names))
+            total = max(total, left)
+            self._tell(Step("the new version reads what is live and hot", left, total))
+            if left <= NEAR:
+                return
+            time.sleep(PAUSE)
+
+    def _wait_for_flips(self, version: int) -> Ends:
+        wanted = {
+            (name, p) for name in ("subscriptions", "publications") for p in self._ends_of(getattr(self._inputs, name))
+        }
+        while True:
+            view = self.view()
+            flips = {(name, p): at for (v, name, p), at in view.flips.items() if v == version}
+            self._tell(Step("input partitions change over", len(wanted - flips.keys()), len(wanted)))
+            if wanted <= flips.keys():
+                return {(getattr(self._inputs, name), p): at for (name, p), at in flips.items()}
+            time.sleep(PAUSE)
+
+    def _drain(self, old: int, version: int, flips: Ends) -> None:
+        """The old routers have said their last word, so the log of the old version ends here, but for ticks."""
+        name = Topics(self._settings.topic_prefix, old).rendezvous
+        ends = self._ends([name])
+        total = 0
+        while True:
+            left = self._unread(old, ends) + self._lag(version, self._input_names, flips)
+            total = max(total, left)
+            self._tell(Step("the old version matches what it has", left, total))
+            if not left:
+                return
+            time.sleep(PAUSE)
+
+    def _unread(self, version: int, ends: Ends) -> int:
+        """Like `_lag`, but the markers of transactions at the end, which nobody reads, do not count."""
+        read = self._committed(version, [TopicPartition(name, p) for name, p in ends])
+        behind = 0
+        for (name, p), end in ends.items():
+            at = max(0, read.get((name, p), 0))
+            if at < end and self._next_record(name, p, at) < end:
+                behind += end - at
+        return behind
+
+    def _next_record(self, name: str, partition: int, at: int) -> float:
+        self._consumer.assign([TopicPartition(name, partition, at)])
+        while True:
+            message = self._consumer.poll(TIMEOUT)
+            if message is None:
+                raise UserError(f"{name} partition {partition} cannot be read; is the broker there?")
+            if message.error() is None:
+                return float(message.offset())
+            if message.error().code() == KafkaError._PARTITION_EOF:
+                return math.inf
+            raise KafkaException(message.error())
+
+    @property
+    def _input_names(self) -> list[str]:
+        return [self._inputs.subscriptions, self._inputs.publications]
+
+    def _ends_of(self, name: str) -> dict[int, int]:
+        return {p: end for p, (_, end) in topics.watermarks(self._consumer, name).items()}
+
+    def _ends(self, names: Iterable[str]) -> Ends:
+        return {(name, p): end for name in names for p, end in self._ends_of(name).items()}
+
+    def _lag(self, version: int, names: list[str], ends: Ends) -> int:
+        """Offsets between what the group of a version has committed and some ends."""
+        wanted = {place: end for place, end in ends.items() if place[0] in names}
+        read = self._committed(version, [TopicPartition(name, p) for name, p in wanted])
+        return sum(max(0, end - max(0, read.get(place, 0))) for place, end in wanted.items())
+
+    def _committed(self, version: int, places: list[TopicPartition]) -> Ends:
+        asked = [ConsumerGroupTopicPartitions(group_of(self._settings, version), places)]
+        (future,) = self._admin.list_consumer_group_offsets(asked).values()
+        return {(at.topic, at.partition): at.offset for at in future.result().topic_partitions if at.offset >= 0}
+
+    def _say(self, entries: list[tuple[bytes, bytes]]) -> None:
+        write_directory(self._settings, self._bootstrap, entries)

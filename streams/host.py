@@ -1,0 +1,124 @@
+"""A worker process: it runs the versions of the routing that the directory names, and shows them on one web port.
+
+Usually there is one. While a change goes on there are two; afterwards the old one lets go of everything, and rests until the process
+ends: the web port is that of the version which was in force at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from faust.types import TP
+
+from pastforward.settings import Settings
+from pastforward.topics import Topics
+from schemas import Registry
+from streams.app import HUNG, WorkerApp
+from streams.connection import Connection
+from streams.directory import Tail, open_directory
+from streams.metrics import Metrics
+
+log = logging.getLogger("pastforward.worker")
+
+
+class Host:
+    """`first` is the version to run; the others are started beside it when the directory says so."""
+
+    def __init__(self, settings: Settings, bootstrap: str, inputs: int, registry: Registry | None) -> None:
+        self._settings = settings
+        self._connection = Connection.of(settings, bootstrap)
+        self._inputs = inputs
+        self._registry = registry
+        view = open_directory(settings, bootstrap, inputs)
+        self._tail = Tail(self._connection, Topics(settings.topic_prefix).directory, view)
+        self.metrics = Metrics()
+        self.running: dict[int, WorkerApp] = {}
+        self.first = self._make(view.active()[0], web=True)
+        self._pages()
+
+        @self.first.app.task
+        async def follow() -> None:
+            await self._follow()
+
+    @property
+    def ready(self) -> bool:
+        active = self._tail.view.active()
+        return all(version in self.running and self.running[version].ownership.ready for version in active)
+
+    @property
+    def positions(self) -> dict[TP, int]:
+        """Of all partitions that are owned here, under all versions."""
+        return {tp: at for made in self.running.values() for tp, at in made.ownership.positions.items()}
+
+    @property
+    def busy_seconds(self) -> float:
+        return max((made.ownership.busy_seconds for made in self.running.values()), default=0.0)
+
+    def lag(self) -> int:
+        return sum(made.ownership.lag() for made in self.running.values())
+
+    def _measure(self) -> None:
+        self.metrics.forget_partitions()
+        for made in self.running.values():
+            made.ownership.measure()
+
+    def _make(self, version: int, *, web: bool) -> WorkerApp:
+        entry = self._tail.view.versions[version]
+        made = WorkerApp(
+            self._settings,
+            self._connection,
+            self._inputs,
+            self._registry,
+            entry,
+            self._tail,
+            self.metrics,
+            web=web,
+        )
+        self.running[version] = made
+        return made
+
+    async def _follow(self) -> None:
+        try:
+            await self._adjust()
+            while True:
+                if await self._tail.news():
+                    await self._adjust()
+        finally:
+            await self._tail.stop()
+
+    async def _adjust(self) -> None:
+        """Start what is new, tell the routers, retire what is over."""
+        active = self._tail.view.active()
+        for version in active:
+            if version not in self.running:
+                log.info("version %d of the routing begins", version)
+                made = self._make(version, web=False)
+                made.app.finalize()
+                await self.first.app.add_runtime_dependency(made.app)
+        for version, made in list(self.running.items()):
+            if version in active:
+                await made.ownership.nudge()
+            else:
+                log.info("version %d of the routing is over", version)
+                del self.running[version]
+                await made.retire()
+
+    def _pages(self) -> None:
+        app = self.first.app
+
+        @app.page("/metrics")
+        async def metrics(web: Any, request: Any) -> Any:
+            self._measure()
+            return web.text(self.metrics.text(), content_type="text/plain")
+
+        @app.page("/health")
+        async def health(web: Any, request: Any) -> Any:
+            busy = self.busy_seconds
+            hung = busy > HUNG
+            return web.json({"status": "hung" if hung else "ok", "busy_seconds": busy}, status=503 if hung else 200)
+
+        @app.page("/ready")
+        async def ready(web: Any, request: Any) -> Any:
+            owned = {f"{tp.topic}-{tp.partition}": at for tp, at in sorted(self.positions.items())}
+            return web.json({"ready": self.ready, "owned": owned}, status=200 if self.ready else 503)
