@@ -138,8 +138,34 @@ def expected(system: System, entry: Directory) -> Counter[tuple[Any, ...]]:
     return found
 
 
+def check_tags(system: System, view: View) -> None:
+    """Each publication is in the log of every version that reads its offset, once a partition, with the tag that its offset says."""
+    good = {
+        (partition, message.offset())
+        for partition, messages in system.log.read("publications").items()
+        for message in messages
+        if message.key().startswith(b"p")
+    }
+    for version, entry in view.versions.items():
+        names = Topics(system.setup.prefix, version)
+        flips = {p: at for (v, name, p), at in view.flips.items() if (v, name) == (version, "publications")}
+        ends = {p: at for (v, name, p), at in view.flips.items() if (v, name) == (version + 1, "publications")}
+        tags: dict[tuple[int, int], int] = {}
+        for messages in system.log.read(names.rendezvous.removeprefix(system.setup.prefix)).values():
+            found = [e for e in (decode_rendezvous(m.value()) for m in messages) if e.origin == "publications"]
+            assert len({(e.partition, e.offset) for e in found}) == len(found)
+            tags |= {(e.partition, e.offset): e.routing_version for e in found}
+        starts = dict(enumerate(entry.starts))
+        assert tags == {
+            (p, at): version if at >= flips.get(p, 0) else version - 1
+            for p, at in good
+            if starts.get(p, 0) <= at < ends.get(p, 1 << 62)
+        }
+
+
 def check(system: System) -> int:
     view = view_of(system)
+    check_tags(system, view)
     wanted: Counter[tuple[Any, ...]] = Counter()
     for entry in view.versions.values():
         mine = expected(system, entry)
