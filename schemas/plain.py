@@ -250,12 +250,13 @@ _BACKFILL_REQUEST: Final[dict[str, Check[Any]]] = {
     "log_time": integer,
     "routing_version": small,
     "cut": many(_cut),
+    "covers": many(_canonical_subscription),
 }
 
 
 def backfill_request(value: Plain, strict: bool) -> BackfillRequest:
-    found = read_fields(value, "the record", _BACKFILL_REQUEST, strict)
-    found[-1] = dict(found[-1])
+    found = read_fields(value, "the record", _BACKFILL_REQUEST, strict, covers=())
+    found[-2] = dict(found[-2])
     return BackfillRequest(*found)
 
 
@@ -308,6 +309,7 @@ def plain_record(record: Record) -> dict[str, Plain]:
     elif isinstance(record, BackfillRequest):
         plain["subscription"] = plain_canonical(record.subscription)
         plain["cut"] = [{"partition": partition, "offset": offset} for partition, offset in record.cut.items()]
+        plain["covers"] = [plain_canonical(each) for each in record.covers]
     return plain
 
 

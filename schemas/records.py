@@ -200,7 +200,7 @@ class Rendezvous:
 
 @dataclass(slots=True)
 class BackfillRequest:
-    """`cut`: highest offset seen, by partition of the publications topic."""
+    """`cut`: highest offset seen, by partition of the publications topic. `covers`: see `schemas/backfill_request.avsc`."""
 
     subscription: CanonicalSubscription
     rendezvous_partition: int
@@ -208,6 +208,7 @@ class BackfillRequest:
     log_time: int
     routing_version: int
     cut: dict[int, int]
+    covers: tuple[CanonicalSubscription, ...] = ()
 
 
 @dataclass(slots=True)

@@ -28,9 +28,10 @@ from spark_batch.position import ingested
 from spark_batch.prune import held_before, reachable
 from spark_batch.publisher import Publisher, Sent
 from spark_batch.report import make_report
-from spark_batch.requests import Open, covering, is_behind, is_over, read_requests, standing
+from spark_batch.requests import Open, is_behind, is_over, read_requests, standing
 from spark_batch.shown import Summary, watched
 from spark_batch.tables import Places, ensure_outbox, exists, read_publications
+from streams.router import ROUTING_VERSION
 from streams.routing import Catalog, Directory
 
 log = logging.getLogger("pastforward.history")
@@ -85,6 +86,13 @@ def _sort(open_requests: list[Open], versions: Any, position: dict[int, int]) ->
             found.over.append(each.key)
         elif is_behind(each.request, position):
             found.waiting.append(each)
+        elif each.request.routing_version != ROUTING_VERSION:
+            log.warning(
+                "a request was written under version %d of the routing, this is version %d: it waits for a newer pastforward",
+                each.request.routing_version,
+                ROUTING_VERSION,
+            )
+            found.waiting.append(each)
         else:
             found.ready.append(each)
     return found
@@ -97,7 +105,7 @@ def directory_of(settings: Settings, bootstrap: str) -> Directory:
     if name not in there:
         raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
     catalog = None if settings.catalog is None else Catalog.from_toml(settings.catalog.read_text("utf-8"))
-    return Directory(1, settings.routing, there[name], settings.routing_depth, catalog)
+    return Directory(ROUTING_VERSION, settings.routing, there[name], settings.routing_depth, catalog)
 
 
 def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open], run: str) -> None:
@@ -111,10 +119,8 @@ def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open],
         write_run(spark, places, _no_pairs(spark), encoder)
         return
     history = read_publications(spark, places)
-    covers = covering(settings, bootstrap, requests)
-    pairs = answers(history, spark, settings, requests, covers, directory_of(settings, bootstrap)).persist(
-        StorageLevel.DISK_ONLY
-    )
+    directory = directory_of(settings, bootstrap)
+    pairs = answers(history, spark, settings, requests, directory).persist(StorageLevel.DISK_ONLY)
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)
         doubtful, self_joining = _look(pairs, offsets)
@@ -126,11 +132,9 @@ def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open],
         pairs.unpersist()
 
 
-def answers(
-    history: Any, spark: Any, settings: Settings, requests: list[Open], covers: Any, directory: Directory
-) -> Any:
+def answers(history: Any, spark: Any, settings: Settings, requests: list[Open], directory: Directory) -> Any:
     """A DataFrame of pairs, `asked` being the number of the request. Repeats are still among them."""
-    subscriptions, report = make_report(requests, covers, directory)
+    subscriptions, report = make_report(requests, directory)
     asks_back = any(
         name.startswith(PREVIOUS) for s in subscriptions for disjunct in s.disjuncts for name, _ in disjunct
     )

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from numba import njit
 
 from matching.oracle import Subscription
 from schemas import CanonicalSubscription
+from spark_batch.gather import texts_of
 from spark_batch.pairs import Found
 from spark_batch.requests import Open
 from spark_batch.rows import micros, normal_forms
@@ -79,7 +79,8 @@ class Report:
             return Placement(np.arange(rows + 1, dtype=np.int64), np.zeros(rows, np.int32))
         forms = normal_forms(found.batch)
         conditions = {} if forms is None else {row: form for row, form in enumerate(forms) if form is not None}
-        ids, topics = (_texts(found.batch.column(name)) for name in ("publication_id", "topic"))
+        texts = (texts_of(found.batch.column(name)) for name in ("publication_id", "topic"))
+        ids, topics = (Texts(each.heap, each.at, each.length) for each in texts)
         placement: Placement = self._scheme.route_publications(Publications(ids, topics, found.attributes, conditions))
         return placement
 
@@ -107,9 +108,7 @@ def smallest_shared(a_start: Any, a: Any, a_row: Any, b_start: Any, b: Any, b_ro
                 j += 1
 
 
-def make_report(
-    requests: list[Open], covers: dict[tuple[str, int], list[CanonicalSubscription]], directory: Directory
-) -> tuple[list[Subscription], Report]:
+def make_report(requests: list[Open], directory: Directory) -> tuple[list[Subscription], Report]:
     """The subscriptions to look for, each version once, and who gets the pairs."""
     scheme = directory.make()
     numbers: dict[tuple[str, str], int] = {}
@@ -125,9 +124,8 @@ def make_report(
     asked = [number_of(each.request.subscription) for each in requests]
     by_request: dict[int, tuple[int, ...]] = {}
     for number, each in enumerate(requests):
-        place = (each.request.subscription.subscription_id, each.request.rendezvous_partition)
-        if each.request.subscription.self_join and covers.get(place):
-            by_request[number] = tuple(number_of(other) for other in covers[place])
+        if each.request.covers:
+            by_request[number] = tuple(number_of(other) for other in each.request.covers)
     lookup = np.full((len(subscriptions), directory.partitions), -1, np.int32)
     inputs = 1 + max((partition for each in requests for partition in each.request.cut), default=0)
     cut = np.full((len(requests), inputs), NO_CUT, np.int64)
@@ -151,10 +149,3 @@ def make_report(
 
 def _routed(s: CanonicalSubscription) -> RoutedSubscription:
     return RoutedSubscription(s.subscription_id, s.topic, s.scope, s.where, s.semantics, s.self_join)
-
-
-def _texts(column: pa.Array) -> Texts:
-    _, ends, data = column.buffers()
-    bounds = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-    heap = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return Texts(heap, bounds[:-1].astype(np.int64), np.diff(bounds).astype(np.int32))

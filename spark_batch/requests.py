@@ -7,7 +7,7 @@ matchers read: a request's subscription is standing exactly if it is there under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,15 +15,12 @@ from pastforward.settings import Settings
 from pastforward.topics import Topics
 from schemas import (
     BackfillRequest,
-    CanonicalSubscription,
     Registry,
     SchemaError,
     Version,
     decode_backfill_request,
-    decode_rendezvous,
 )
 from spark_batch.kafka import read_topic
-from streams.reference import overlap
 from streams.routes import Routes
 
 
@@ -93,50 +90,3 @@ def is_over(request: BackfillRequest, versions: Mapping[str, Version]) -> bool:
 def is_behind(request: BackfillRequest, position: Mapping[int, int]) -> bool:
     """Whether the history has not yet passed the request's cut. `position` has the next offset to ingest."""
     return any(position.get(partition, 0) <= offset for partition, offset in request.cut.items())
-
-
-def covering(
-    settings: Settings, bootstrap: str, requests: Iterable[Open]
-) -> dict[tuple[str, int], list[CanonicalSubscription]]:
-    """For each self-joining request, by subscription id and partition: the earlier overlapping subscriptions of its subscriber
-    that its partition held when it came.
-
-    The matcher's changelog has every change of what a partition holds, in order; that of the request's own subscription marks the
-    moment. One that had ended when it came was never held: it is compared with what is held now.
-    """
-    wanted = {
-        (each.request.subscription.subscription_id, each.request.rendezvous_partition): each.request.subscription
-        for each in requests
-        if each.request.subscription.self_join
-    }
-    found: dict[tuple[str, int], list[CanonicalSubscription]] = {}
-    if not wanted:
-        return found
-    held: dict[int, dict[str, CanonicalSubscription]] = {}
-    for message in read_topic(settings, bootstrap, Topics(settings.topic_prefix).live):
-        name = message.key()
-        if name.startswith(b"\0"):
-            continue  # the progress of the partition: no id begins so
-        state = held.setdefault(message.partition(), {})
-        state.pop(name.decode(), None)
-        if message.value() is None:
-            continue
-        record = decode_rendezvous(message.value()).record
-        if not isinstance(record, CanonicalSubscription):
-            continue
-        place = (record.subscription_id, message.partition())
-        if place in wanted and wanted[place].version == record.version:
-            found[place] = _earlier(record, state.values())
-        state[record.subscription_id] = record
-    for (name, partition), record in wanted.items():
-        if (name, partition) not in found:
-            found[name, partition] = _earlier(record, held.get(partition, {}).values())
-    return found
-
-
-def _earlier(record: CanonicalSubscription, others: Iterable[CanonicalSubscription]) -> list[CanonicalSubscription]:
-    return [
-        other
-        for other in others
-        if other.subscriber_id == record.subscriber_id and other.version < record.version and overlap(other, record)
-    ]

@@ -87,6 +87,7 @@ ORIGINS: Final = {FROM_SUBSCRIPTIONS: "subscriptions", FROM_PUBLICATIONS: "publi
 PROGRESS: Final = b"progress"
 BATCH: Final = 10_000  # subscriptions a step when a state is loaded
 LATE: Final = 1 << 62  # a place behind every chunk
+MOST_COVERS: Final = 2 << 20  # bytes of other subscriptions in a backfill request: the broker takes twice that
 MARK: Final = bytes([kernels.MARK])
 NO_CONDITION: Final = b"\x02\x00\x00"  # in Avro: one disjunct of no constraints
 
@@ -406,6 +407,7 @@ class _Chunk:
         self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0
         self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
+        self.overlapping: dict[int, list[bytes]] = {}  # row of a self-joining subscription: records that it overlaps
 
     def run(self, offsets: Sequence[int]) -> None:
         self._subscriptions()
@@ -665,6 +667,10 @@ class _Chunk:
             return
         asking = np.array(list(self.handles), np.int64)
         mine = np.isin(found.rows, asking)
+        others = np.flatnonzero(mine & ~found.published)
+        if len(others):
+            for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
+                self.overlapping.setdefault(row, []).append(payload)
         at = np.flatnonzero(mine & found.published)
         if not len(at):
             return
@@ -687,12 +693,8 @@ class _Chunk:
             told[pair] = reports(self.engine.number, subscribers.partitions[int(handles[pair])], partitions)
         joining = np.flatnonzero(told & ((flags & SELF_JOIN) != 0)).tolist()
         if joining:
-            others = np.flatnonzero(mine & ~found.published)
-            overlapping: dict[int, list[bytes]] = {}
-            for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
-                overlapping.setdefault(row, []).append(payload)
             pairs = [(int(rows[pair]), int(matched[pair]), subscribers[int(handles[pair])]) for pair in joining]
-            covered = self._covered_before(pairs, publications, overlapping)
+            covered = self._covered_before(pairs, publications, self.overlapping)
             for pair in joining:
                 told[pair] = (int(rows[pair]), int(matched[pair])) not in covered
         told &= self._ours(publications, matched, flags)
@@ -882,18 +884,35 @@ class _Chunk:
                 added = until
             gone.fold(engine.horizon(now))
             if not engine.subscribers.flags[handle] & OLD and gone.asked_by(starts_at, bool(valid), now):
+                subscriber = engine.subscribers[handle]
                 self.effects.requests.append(
                     BackfillRequest(
-                        canonical(columns, row, engine.subscribers[handle]),
+                        canonical(columns, row, subscriber),
                         engine.number,
                         engine.horizon(now),
                         now,
                         int(columns.routing_version[row]),
                         self._cut(row),
+                        self._covers(row, subscriber),
                     )
                 )
         gone.add_columns(held[added:], begins[added:], ends[added:])
         gone.fold(engine.horizon(int(self.log_time[-1])))
+
+    def _covers(self, row: int, subscriber: Subscriber) -> tuple[CanonicalSubscription, ...]:
+        """What `_covered` would look at: the history knows it from the request alone."""
+        if not subscriber.self_join or row not in self.overlapping:
+            return ()
+        payloads, room = self.overlapping[row], MOST_COVERS
+        columns = decode_rendezvous_chunk(payloads)
+        found = []
+        for at, (other, _) in enumerate(read_subscriptions(columns, range(len(payloads)))):
+            if _covered(subscriber, [other]):
+                room -= len(payloads[at])
+                if room < 0:
+                    break
+                found.append(canonical(columns, at, other))
+        return tuple(sorted(found, key=lambda other: other.version))
 
     def _cut(self, row: int) -> dict[int, int]:
         """The highest offsets of publications seen before a row."""

@@ -147,8 +147,9 @@ class Partition:
                 self._notify(live, held, "past", found)
         asks = self.progress.gone.asked_by(record.starts_at, record.time == "valid", now)
         if asks and envelope.routing_version >= self.version:
+            version, cut = envelope.routing_version, self.progress.cut()
             found.requests.append(
-                BackfillRequest(record, self.number, horizon, now, envelope.routing_version, self.progress.cut())
+                BackfillRequest(record, self.number, horizon, now, version, cut, self._covers(record))
             )
         if not self._over(record):
             self.subscriptions[record.subscription_id] = live
@@ -196,13 +197,17 @@ class Partition:
 
     def _covered(self, live: Live, held: Held) -> bool:
         """Has an earlier overlapping subscription of the same subscriber the publication already?"""
-        return any(
-            other.record.subscriber_id == live.record.subscriber_id
-            and other.record.version < live.record.version
-            and overlap(other.record, live.record)
-            and oracle.matches(other.query, held.offer)
-            for other in self.subscriptions.values()
+        return any(oracle.matches(query_of(other), held.offer) for other in self._covers(live.record))
+
+    def _covers(self, record: CanonicalSubscription) -> tuple[CanonicalSubscription, ...]:
+        """Those that may; none, if the subscription is no self-join."""
+        others = (other.record for other in self.subscriptions.values() if record.self_join)
+        covering = (
+            other
+            for other in others
+            if other.subscriber_id == record.subscriber_id and other.version < record.version and overlap(other, record)
         )
+        return tuple(sorted(covering, key=lambda other: other.version))
 
     def _notify(self, live: Live, held: Held, phase: Phase, found: Found) -> None:
         self._tell(live.record, held, phase, found)

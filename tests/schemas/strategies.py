@@ -198,7 +198,14 @@ rendezvous = st.builds(
     st.none() | canonical_subscriptions | st.builds(Withdrawal, ids, versions) | canonical_publications,
 )  # fmt: skip
 backfill_requests = st.builds(
-    BackfillRequest, canonical_subscriptions, ints, longs, longs, ints, st.dictionaries(ints, longs, max_size=3)
+    BackfillRequest,
+    canonical_subscriptions,
+    ints,
+    longs,
+    longs,
+    ints,
+    st.dictionaries(ints, longs, max_size=3),
+    st.lists(canonical_subscriptions, max_size=2).map(tuple),
 )
 best_offers = st.builds(
     BestOffer,

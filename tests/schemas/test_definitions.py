@@ -21,6 +21,7 @@ RELEASED = {
     ("notification", 1): "cbac867df38e1191",
     ("dead_letter", 1): "5ab9ba572af7ad01",
     ("backfill_request", 1): "6f2a801bb451c6c6",
+    ("backfill_request", 2): "d1ce7bbefe4d92f0",
     ("rendezvous", 1): "79ae8a07a88898c8",
     ("best_offer", 1): "fb7b542cbb915e06",
 }

@@ -57,34 +57,42 @@ def test_every_pair_once_whichever_side_finds_it(
         outside.publish("expired", topic="1.1", attributes={"x": 3}, published_at=old, expires_at=old + 5)
         outside.publish("cold-1", topic="1.1", attributes={"x": 7}, published_at=old)  # a repeat: never counts
         outside.send("publications", "bad", b"no publication")
-        outside.stored("cold-7")
-        outside.stored("hot-7")
-        outside.stored("cold-1", 2)
+        for number in range(8):
+            outside.stored(f"cold-{number}", 2 if number == 1 else 1)
+            outside.stored(f"hot-{number}")
+        outside.stored("expired")
 
         outside.subscribe("root", starts_at=old - DAY, where="x >= 4")
         outside.subscribe("one", topic="1", starts_at=old - DAY, where="x IN (1, 7)")
         outside.subscribe("narrow", topic="2", starts_at=old + 4, ends_at=old + 6)
         outside.subscribe("gone", topic="1", starts_at=old - DAY)
+        outside.subscribe("first", topic="1", starts_at=old - DAY, where="x = 1", subscriber_id="anna")
+        outside.stored("first")
+        # what `first` has too is left out, although it is withdrawn before the history answers
+        second = {"topic": "1", "starts_at": old - DAY, "where": "x IN (1, 7)", "subscriber_id": "anna"}
+        outside.subscribe("second", self_join=True, **second)
         outside.wait("backfill-requests", lambda m: m.key().startswith(b"root\0"), 2)
-        for name in (b"one\0", b"narrow\0", b"gone\0"):
+        for name in (b"one\0", b"narrow\0", b"gone\0", b"first\0", b"second\0"):
             outside.wait("backfill-requests", lambda m, name=name: m.key().startswith(name))
-        outside.send("subscriptions", "gone", None)
-        outside.stored("gone", 2)
+        for gone in ("gone", "first"):
+            outside.send("subscriptions", gone, None)
+            outside.stored(gone, 2)
 
         before = backfill(spark, settings, quiet=True).facts
-        assert (before["answered"], before["waiting"], before["over"]) == (0, 4, 1)
+        assert (before["answered"], before["waiting"], before["over"]) == (0, 5, 2)
         facts = ingest(spark, settings, quiet=True).facts
         assert (facts["ingested"], facts["unreadable"]) == (18, 1)
         assert read_publications(spark, Places(settings.history)).count() == 18
         first = backfill(spark, settings, quiet=True).facts
-        assert (first["answered"], first["waiting"]) == (4, 0)
+        assert (first["answered"], first["waiting"]) == (5, 0)
         second = backfill(spark, settings, quiet=True).facts
         assert (second["answered"], second["notifications"]) == (0, 0)
         outside.publish("late", topic="1.1", published_at=old, attributes={"x": 7})
         outside.notified("one", 2 + 4 + 1)
+        outside.notified("second", 1 + 2 + 1)
 
         expected = set()
-        for name, topic, xs in (("root", "", range(4, 8)), ("one", "1", (1, 7))):
+        for name, topic, xs in (("root", "", range(4, 8)), ("one", "1", (1, 7)), ("second", "1", (7,))):
             for x in xs:
                 if not topic or x % 3 == 1:
                     expected |= {
@@ -94,7 +102,7 @@ def test_every_pair_once_whichever_side_finds_it(
                     expected.add((name, f"cold-{x}", "publisher", "backfill"))
             expected.add((name, "late", "subscriber", "live"))
         expected |= {("narrow", "cold-5", "subscriber", "backfill"), ("narrow", "cold-5", "publisher", "backfill")}
-        found = [each for each in told(outside) if each[0] != "gone"]
+        found = [each for each in told(outside) if each[0] not in ("gone", "first")]
         assert sorted(found) == sorted(expected)
         left = {m.key(): m.value() for m in read_topic(settings, broker.bootstrap, f"{prefix}backfill-requests")}
         assert left

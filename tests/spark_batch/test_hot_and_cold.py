@@ -26,7 +26,7 @@ from spark_batch.earlier import looking_back
 from spark_batch.pairs import Asked, match_batch
 from spark_batch.repeats import losers
 from spark_batch.report import make_report
-from spark_batch.requests import Open, _earlier
+from spark_batch.requests import Open
 from spark_batch.rows import micros
 from streams.reference import Found, Partition, offer_of, query_of
 from streams.routing import Directory, reports
@@ -48,7 +48,7 @@ class Recorder(Partition):
     """Also remembers what was fixed when a record came."""
 
     fixed: dict[tuple[str, int], Any] = field(default_factory=dict)
-    held: dict[str, list[CanonicalSubscription]] = field(default_factory=dict)
+    held: dict[str, tuple[CanonicalSubscription, ...]] = field(default_factory=dict)
 
     def __init__(self, number: int) -> None:
         super().__init__(number, HOT_WINDOW)
@@ -64,8 +64,7 @@ class Recorder(Partition):
         super()._publish(record, envelope, found)
 
     def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
-        others = [live.record for name, live in self.subscriptions.items() if name != record.subscription_id]
-        self.held[record.subscription_id] = _earlier(record, others)
+        self.held[record.subscription_id] = self._covers(record)
         super()._subscribe(record, envelope, found)
 
 
@@ -108,7 +107,6 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
     requests: list[Open] = []
     told: list[Pair] = []
     expected: set[Pair] = set()
-    covers: dict[tuple[str, int], list[CanonicalSubscription]] = {}
     for number, (later, source, given_) in enumerate(log):
         arrived_at += later
         offset, offsets[source] = offsets[source], offsets[source] + 1
@@ -137,7 +135,6 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
         for partition in (partitions[each] for each in placed):
             found = partition.apply(envelope)
             if origin == "subscriptions":
-                covers[name, partition.number] = partition.held[name]
                 expected |= _all(partition, content, placed, scheme)
             told += [
                 (n.subscription_id, partition.number, n.publication_id, n.published_at)
@@ -145,7 +142,7 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
                 if n.phase == "past"
             ]
             requests += [_open(request, len(requests) + i) for i, request in enumerate(found.requests)]
-    answered = _answer(requests, covers, records)
+    answered = _answer(requests, records)
     assert len(told) + len(answered) == len({*told, *answered})
     assert {*told, *answered} == expected
 
@@ -171,10 +168,10 @@ def _open(request: BackfillRequest, number: int) -> Open:
     return Open(f"{request.subscription.subscription_id}\0{request.rendezvous_partition}".encode(), number, request)
 
 
-def _answer(requests: list[Open], covers: Any, records: list[tuple[Publication, int, int, int]]) -> list[Pair]:
+def _answer(requests: list[Open], records: list[tuple[Publication, int, int, int]]) -> list[Pair]:
     if not requests or not records:
         return []
-    subscriptions, report = make_report(requests, covers, DIRECTORY)
+    subscriptions, report = make_report(requests, DIRECTORY)
     batch = rows_of(
         [record for record, *_ in records],
         [at for _, at, _, _ in records],

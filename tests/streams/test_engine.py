@@ -42,7 +42,7 @@ def by_auction(offer: BestOffer) -> str:
 
 def requested(effects: Any) -> list[tuple[Any, ...]]:
     return [
-        (r.subscription.subscription_id, str(r.subscription.version), r.horizon, r.log_time, r.cut)
+        (r.subscription.subscription_id, str(r.subscription.version), r.horizon, r.log_time, r.cut, r.covers)
         for r in effects.requests
     ]
 
