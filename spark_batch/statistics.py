@@ -1,4 +1,5 @@
-"""Learns what publications and subscriptions look like, in one pass, and proposes the catalog that routing reads."""
+"""Learns what publications and subscriptions look like, in one pass, and proposes the catalog that routing and `Index(algorithm="static")`
+read."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from spark_batch.shown import Summary, watched
 from spark_batch.sketch import Sketch, Values
 from spark_batch.tables import MAPS, Places, read_publications, spark_schema
 from spark_batch.usage import Usage, read_usage
-from streams.routing import Attribute, Catalog
+from streams.routing import Attribute, Catalog, Seen
 from streams.routing.catalog import DEFAULT_INTERVALS, Type
 
 _SKETCHES: Final = pa.schema([pa.field("sketch", pa.binary())])
@@ -77,7 +78,16 @@ def propose_catalog(sketch: Sketch, usage: Usage) -> Catalog:
             if attribute is not None:
                 use = usage.attributes.get(name)
                 found.append(((-(use.total if use else 0), -values.count), attribute))
-    return Catalog(tuple(attribute for _, attribute in sorted(found, key=lambda each: (each[0], each[1].name))))
+    ordered = sorted(found, key=lambda each: (each[0], each[1].name))
+    return Catalog(tuple(attribute for _, attribute in ordered), statistics=tuple(_seen(sketch)))
+
+
+def _seen(sketch: Sketch) -> Iterator[Seen]:
+    """Of every attribute, whatever its types: an attribute has one in each publication."""
+    for name in sorted({name for name, _ in sketch.values}):
+        of_name = [values for (each, _), values in sketch.values.items() if each == name]
+        present = sum(values.count for values in of_name) / sketch.rows
+        yield Seen(name, round(present, 6) or 1e-6, max(1, sum(values.distinct for values in of_name)))
 
 
 def _attribute(name: str, kind: str, values: Values, usage: Usage) -> Attribute | None:
@@ -92,7 +102,8 @@ def _attribute(name: str, kind: str, values: Values, usage: Usage) -> Attribute 
     if kind not in _MEASURED or values.low is None or values.high is None or values.low >= values.high:
         return None
     low, high = (values.low, values.high) if kind == "floats" else (int(values.low), int(values.high))
-    return Attribute(name, type_, "range", (low, high), DEFAULT_INTERVALS, 1 if kind == "integers" else None)
+    # no precision: the reader chooses one that the domain's width allows
+    return Attribute(name, type_, "range", (low, high), DEFAULT_INTERVALS)
 
 
 def statistics(

@@ -1,6 +1,6 @@
 """Which rendezvous partitions a record goes to: pure functions, one file a scheme."""
 
-from streams.routing.catalog import Attribute, Catalog, CatalogError
+from streams.routing.catalog import Attribute, Catalog, CatalogError, Seen
 from streams.routing.columns import Placement, Publications, Texts
 from streams.routing.directory import Directory, read_catalog
 from streams.routing.make import SCHEMES, make_scheme
@@ -20,6 +20,7 @@ __all__ = [
     "RoutedSubscription",
     "RoutingError",
     "Scheme",
+    "Seen",
     "Subscription",
     "Texts",
     "make_scheme",

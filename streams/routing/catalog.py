@@ -16,6 +16,11 @@ precision = 1                  # the step of `pav`
 
 [[partition]]                  # for the scheme `constraints`: partition 0, 1, ...
 where = "price < 100"
+
+[[statistics]]                 # what publications look like, for `Index(algorithm="static")`; nothing is routed by it
+name = "kind"
+present = 0.9                  # the share of publications that carry it
+distinct = 20                  # how many values they give it
 ```
 An `Attribute` holds its constants as the normal form writes them: timestamps are microseconds.
 """
@@ -25,16 +30,19 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from math import ceil, isfinite
-from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
 from matching.families import classify, value_of
 from matching.normal_form import PREVIOUS, Constant, Family
 from streams.routing.scheme import RoutingError
 from streams.routing.toml_lines import Lines
+
+if TYPE_CHECKING:
+    from matching.algorithms.statistics import AttributeStatistics
 
 Type: TypeAlias = Literal["boolean", "integer", "float", "string", "timestamp", "path"]
 Kind: TypeAlias = Literal["equality", "range"]
@@ -103,11 +111,32 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What publications look like: the share of them that carry an attribute, and how many values they give it."""
+
+    name: str
+    present: float
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """An immutable value. `partitions` are the conditions, as text, that the partitions of `constraints` own."""
+    """An immutable value. `partitions` are the conditions, as text, that the partitions of `constraints` own.
+
+    `statistics` decide nothing here: catalogs that differ in them alone are equal, and the directory does not carry them.
+    """
 
     attributes: tuple[Attribute, ...] = ()
     partitions: tuple[str, ...] = ()
+    statistics: tuple[Seen, ...] = field(default=(), compare=False)
+
+    def index_statistics(self) -> dict[str, AttributeStatistics]:
+        """For `Index(algorithm="static", statistics=…)`."""
+        from matching.algorithms.statistics import (
+            AttributeStatistics,
+        )  # kernels: who only routes does not wait for them
+
+        return {seen.name: AttributeStatistics(seen.present, seen.distinct) for seen in self.statistics}
 
     @classmethod
     def from_toml(cls, text: str) -> Catalog:
@@ -130,11 +159,14 @@ class Catalog:
 
     def to_toml(self) -> str:
         document = self.to_json()
+        document["statistics"] = [
+            {"name": seen.name, "present": seen.present, "distinct": seen.distinct} for seen in self.statistics
+        ]
         tables = [
             "\n".join(
                 [f"[[{table}]]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())]
             )
-            for table in ("attribute", "partition")
+            for table in ("attribute", "partition", "statistics")
             for entry in document.get(table, [])
         ]
         return "\n\n".join(tables) + "\n"
@@ -168,7 +200,7 @@ class _Reader:
         self._lines = lines
 
     def catalog(self, document: Mapping[str, Any]) -> Catalog:
-        self._known("", 0, document, ("attribute", "partition"))
+        self._known("", 0, document, ("attribute", "partition", "statistics"))
         attributes: list[Attribute] = []
         for index, entry in enumerate(self._tables(document, "attribute")):
             attribute = _AttributeReader(self, index, entry).attribute()
@@ -181,7 +213,21 @@ class _Reader:
             if not isinstance(entry.get("where"), str):
                 self.fail("partition", index, "where", 'write the condition it owns, such as where = "price < 100"')
             partitions.append(entry["where"])
-        return Catalog(tuple(attributes), tuple(partitions))
+        seen = [self._seen(index, entry) for index, entry in enumerate(self._tables(document, "statistics"))]
+        return Catalog(tuple(attributes), tuple(partitions), tuple(seen))
+
+    def _seen(self, index: int, entry: Mapping[str, Any]) -> Seen:
+        self._known("statistics", index, entry, ("name", "present", "distinct"))
+        name, present, distinct = (entry.get(key) for key in ("name", "present", "distinct"))
+        if not isinstance(name, str) or not name:
+            self.fail("statistics", index, "name", 'write the attribute, such as name = "price"')
+        if isinstance(present, bool) or not isinstance(present, int | float) or not 0 < present <= 1:
+            self.fail("statistics", index, "present", f"present is {present!r}; write a share above 0 and up to 1")
+        if isinstance(distinct, bool) or not isinstance(distinct, int) or distinct < 1:
+            self.fail(
+                "statistics", index, "distinct", f"distinct is {distinct!r}; write a number of values, at least 1"
+            )
+        return Seen(name, float(present), distinct)
 
     def _tables(self, document: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
         entries = document.get(table, [])

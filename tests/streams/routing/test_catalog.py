@@ -2,7 +2,9 @@
 
 import pytest
 
-from streams.routing import SCHEMES, Catalog, CatalogError, Directory, RoutingError, read_catalog
+from matching import Condition, Index
+from matching.algorithms.statistics import AttributeStatistics
+from streams.routing import SCHEMES, Catalog, CatalogError, Directory, RoutingError, Seen, read_catalog
 from tests.streams.routing.records import CATALOG, DIVISIONS
 
 PRICE = '[[attribute]]\nname = "price"\ntype = "integer"\nkind = "range"\n'
@@ -47,6 +49,9 @@ PRICE = '[[attribute]]\nname = "price"\ntype = "integer"\nkind = "range"\n'
         (PRICE + "domain = [0, 9]\n" + PRICE + "domain = [0, 9]\n", "line 7: 'price' is there twice"),
         ("[[partition]]\nwher = 'x'\n", "line 2: unknown key 'wher'; did you mean 'where'"),
         ("[[partition]]\n", "line 1: write the condition it owns"),
+        ("[[statistics]]\npresent = 1\ndistinct = 1\n", "line 1: write the attribute"),
+        ('[[statistics]]\nname = "x"\npresent = 2\n', "line 3: present is 2; write a share"),
+        ('[[statistics]]\nname = "x"\npresent = 1\ndistinct = 0\n', "line 4: distinct is 0; write a number"),
         ("[[attributes]]\n", "line 1: unknown key 'attributes'; did you mean 'attribute'"),
         ("attribute = 3\n", r"line 1: write \[\[attribute\]\]"),
         ("[[attribute]\n", "not TOML: .*line 1"),
@@ -61,6 +66,18 @@ def test_refused_with_the_line_and_what_to_write(text, message):
 def test_what_is_written_reads_back(catalog):
     assert Catalog.from_toml(catalog.to_toml()) == catalog
     assert Catalog.from_json(catalog.to_json()) == catalog
+
+
+def test_statistics_go_to_the_index_and_not_into_the_directory():
+    catalog = Catalog(CATALOG.attributes, statistics=(Seen("kind", 0.5, 3),))
+    read = Catalog.from_toml(catalog.to_toml())
+    assert read.statistics == catalog.statistics
+    assert read.index_statistics() == {"kind": AttributeStatistics(0.5, 3)}
+    assert catalog == CATALOG
+    assert catalog.to_json() == CATALOG.to_json()
+    index = Index(algorithm="static", statistics=read.index_statistics())
+    index.add("s", Condition.parse("kind = 'jam'"))
+    assert index.match({"kind": "jam"}) == ["s"]
 
 
 def test_a_json_form_without_lines_names_the_table():
