@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
-KERNELS := $(shell find matching state schemas streams -name '*.py')
+KERNELS := $(shell find matching state schemas streams spark_batch -name '*.py')
 
 .PHONY: help setup run test lint bench soak clean
 

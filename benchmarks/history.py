@@ -2,15 +2,16 @@
 
     python -m benchmarks.history                 all of it, in full size
     python -m benchmarks.history --scale 0.01    the same with less of everything: minutes, to see that it runs
+    python -m benchmarks.history --only ingest   one of them; with --data, tables are kept for the next run
 
-Everything is compared within one run. Results go to `results/history.json`, the figure to `docs/img/history.svg`.
+What is compared is measured in one run. Results go to `results/history.json`, where those of several runs of one scale come together, the
+figure to `docs/img/history.svg`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
@@ -33,7 +34,9 @@ from pastforward.client import Client
 from pastforward.settings import Settings, load
 from schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
 from spark_batch.backfill import answers
+from spark_batch.commit import Commit
 from spark_batch.compact import compact
+from spark_batch.files import WRITTEN, File
 from spark_batch.ingest import ingest
 from spark_batch.kafka import MakeRegistry
 from spark_batch.order import order_text
@@ -42,11 +45,11 @@ from spark_batch.prune import reachable
 from spark_batch.requests import Open
 from spark_batch.session import make_session
 from spark_batch.tables import (
-    MAPS,
     PUBLICATIONS,
     Places,
     ensure_outbox,
     ensure_publications,
+    exists,
     read_publications,
     spark_schema,
 )
@@ -60,54 +63,72 @@ INTEGERS: Final = [f"a{number}" for number in range(5)]  # of 10 attributes, fiv
 TOPICS: Final = (20, 50)  # first and second components: 1,000 topics
 SINGLE: Final = 20  # requests that are also asked one by one
 CORES: Final = 2
-ALL: Final = ["ingest", "backfill", "compaction", "narrow"]
+ALL: Final = ("ingest", "backfill", "compaction", "narrow")
+
+
+RESULTS: Final = Path("results/history.json")
 
 
 @dataclass
 class Figures:
-    rows: list[tuple[str, str, str, bool]] = field(default_factory=list)
+    """What was found, by load; kept at once, so that a run that fails later has not measured in vain."""
+
+    scale: float
+    rows: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, scale: float) -> Figures:
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        if known.get("scale") != scale:
+            return cls(scale)
+        return cls(scale, {load_: tuple(row) for load_, row in known["rows"].items()}, known["facts"])
+
     def add(self, load_: str, found: str, wanted: str, holds: bool) -> None:
-        self.rows.append((load_, found, wanted, holds))
-        # at once, so that a run that fails later has not measured in vain
+        self.rows[load_] = (found, wanted, holds)
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({"scale": self.scale, "rows": self.rows, "facts": self.facts}, indent=1))
         print(f"{load_}: {found} ({wanted} wanted)", file=sys.stderr, flush=True)
 
 
-def generate(seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows of the table from numbers: 10 attributes, spread over 30 days and 1,000 topics."""
+def generate(seed: int, table: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Files of the table from numbers, as an ingest writes them: 10 attributes, spread over 30 days and 1,000 topics."""
 
     def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        file = File(table)
         for batch in batches:
             number = batch.column(0).to_numpy()
-            yield rows(number, np.random.default_rng(seed + int(number[0])))
+            file.add(rows(number, np.random.default_rng(seed + int(number[0]))))
+        yield pa.RecordBatch.from_pylist([{"add": file.close(), "rows": 0, "unreadable": 0}], schema=WRITTEN)
 
     return make
 
 
 def rows(number: np.ndarray[Any, Any], chance: np.random.Generator) -> pa.RecordBatch:
     count = len(number)
-    topic = [f"{a}.{b}" for a, b in zip(*(chance.integers(1, n + 1, count).tolist() for n in TOPICS), strict=True)]
+    topics_ = [f"{a}.{b}" for a in range(1, TOPICS[0] + 1) for b in range(1, TOPICS[1] + 1)]
+    topic = pa.array(chance.integers(0, len(topics_), count))
     published = START + chance.integers(0, DAYS * 24 * HOUR, count)
     time_ = pa.timestamp("us", "UTC")
 
     def table_of(names: list[str], kind: pa.DataType, values: pa.Array) -> pa.Array:
         offsets = np.arange(count + 1, dtype=np.int32) * len(names)
         return pa.MapArray.from_arrays(
-            pa.array(offsets), pa.array(names * count, pa.string()), values, type=pa.map_(pa.string(), kind)
+            pa.array(offsets),
+            pa.array(names).take(pa.array(np.tile(np.arange(len(names)), count))),
+            values,
+            type=pa.map_(pa.string(), kind),
         )
 
-    columns: dict[str, pa.Array] = {
-        name: pa.nulls(count, PUBLICATIONS.field(name).type) for name in PUBLICATIONS.names
-    } | {name: table_of([], kind, pa.array([], kind)) for name, kind in MAPS.items()}
+    columns: dict[str, pa.Array] = {name: pa.nulls(count, PUBLICATIONS.field(name).type) for name in PUBLICATIONS.names}
     columns |= {
-        "path": pa.array([order_text(each) for each in topic]),
+        "path": pa.array([order_text(each) for each in topics_]).take(topic),
         "published_at": pa.array(published).view(time_),
         "arrived_at": pa.array(published).view(time_),
         "partition": pa.array((number % 4).astype(np.int32)),
         "offset": pa.array(number // 4),
-        "publication_id": pa.array([f"p{each}" for each in number.tolist()]),
-        "topic": pa.array(topic),
+        "publication_id": pa.array(number).cast(pa.string()),
+        "topic": pa.array(topics_).take(topic),
         "self_join": pa.array(np.zeros(count, bool)),
         "integers": table_of(INTEGERS, pa.int64(), pa.array(chance.integers(0, 1_000, 5 * count))),
         "floats": table_of(["f0", "f1"], pa.float64(), pa.array(chance.random(2 * count))),
@@ -124,9 +145,11 @@ def rows(number: np.ndarray[Any, Any], chance: np.random.Generator) -> pa.Record
 
 
 def write_table(spark: Any, places: Places, count: int, files: int) -> None:
+    if exists(spark, places.publications):
+        return  # kept from an earlier run
     ensure_publications(spark, places)
-    made = spark.range(0, count, 1, files).mapInArrow(generate(count), spark_schema(PUBLICATIONS))
-    made.write.format("delta").mode("append").save(places.publications)
+    made = spark.range(0, count, 1, files).mapInArrow(generate(count, places.publications), spark_schema(WRITTEN))
+    Commit(spark, places, "benchmark", 0).commit([row["add"] for row in made.collect()])
 
 
 def requests(count: int) -> list[Open]:
@@ -164,7 +187,16 @@ def seconds(work: Callable[[], Any]) -> float:
 # ------------------------------------------------------------------------------- the figures
 
 
-def measure_ingest(spark: Any, settings: Settings, count: int, figures: Figures, console: Console) -> None:
+def measure_ingest(spark: Any, settings: Settings, figures: Figures, console: Console) -> None:
+    running = broker.start(settings)
+    try:
+        topics.ensure(settings, topics.connect(settings, running.bootstrap))
+        _ingest(spark, settings, int(2_000_000 * figures.scale), figures, console)
+    finally:
+        running.stop()
+
+
+def _ingest(spark: Any, settings: Settings, count: int, figures: Figures, console: Console) -> None:
     chance = random.Random(2)
     bodies = [
         encode(
@@ -201,10 +233,10 @@ def measure_ingest(spark: Any, settings: Settings, count: int, figures: Figures,
     )
 
 
-def measure_backfill(
-    spark: Any, settings: Settings, count: int, asked: int, figures: Figures, console: Console
-) -> None:
+def measure_backfill(spark: Any, settings: Settings, figures: Figures, console: Console) -> None:
     places = Places(settings.history)
+    count = int(10_000_000 * figures.scale)
+    asked = max(int(10_000 * min(1.0, 10 * figures.scale)), SINGLE)
     open_requests = requests(asked)
     with console.status(f"writing {count:,} publications"):
         write_table(spark, places, count, max(4, count // 500_000))
@@ -215,7 +247,7 @@ def measure_backfill(
     def run(many: list[Open]) -> None:
         from pyspark.sql import functions as f
 
-        pairs = answers(history, spark, settings, many, {}, directory).withColumn(
+        pairs = answers(history, spark, settings, many, directory).withColumn(
             "earlier_ids", f.lit(None).cast("array<string>")
         )
         write_run(spark, places, pairs, Encoder(f"{time.time_ns()}", tuple(many), "avro", MakeRegistry.of(settings)))
@@ -234,7 +266,7 @@ def measure_backfill(
     with console.status("one by one"):
         apart = seconds(each) / len(single)
     ratio = apart * asked / together
-    figures.facts |= {"backfill_seconds": together, "query_seconds": apart, "backfill_ratio": ratio}
+    figures.facts |= {"backfill_seconds": together, "backfill_requests": asked, "query_seconds": apart}
     figures.add(f"backfill, {asked:,} requests over {count:,}", f"{together:,.0f} s", "180 s", together <= 180)
     figures.add("against a query for each", f"{ratio:,.0f} times faster", "50", ratio >= 50)
 
@@ -258,10 +290,10 @@ def narrow(spark: Any, places: Places) -> Any:
     )
 
 
-def measure_compaction(spark: Any, settings: Settings, count: int, figures: Figures, console: Console) -> None:
+def measure_compaction(spark: Any, settings: Settings, figures: Figures, console: Console) -> None:
     places = Places(settings.history)
     with console.status("writing 1,000 small files"):
-        write_table(spark, places, count, 1_000)
+        write_table(spark, places, int(1_000_000 * figures.scale), 1_000)
 
     def read() -> float:
         return min(seconds(lambda: narrow(spark, places).collect()) for _ in range(3))
@@ -272,13 +304,14 @@ def measure_compaction(spark: Any, settings: Settings, count: int, figures: Figu
         facts |= compact(spark, settings, vacuum_hours=None, quiet=True).facts
     after = read()
     fewer, faster = facts["files_before"] / facts["files_after"], before / after
-    figures.facts |= {"compact_fewer": fewer, "compact_faster": faster, "compact_seconds": facts["seconds"]}
+    figures.facts |= {"small_read": before, "compact_read": after, "compact_seconds": facts["seconds"]}
     figures.add("compaction of 1,000 small files", f"{fewer:,.0f} times fewer", "20", fewer >= 20)
     figures.add("narrow reads after it", f"{faster:.1f} times faster", "3", faster >= 3)
 
 
-def measure_narrow(spark: Any, settings: Settings, count: int, figures: Figures, console: Console) -> None:
+def measure_narrow(spark: Any, settings: Settings, figures: Figures, console: Console) -> None:
     places = Places(settings.history)
+    count = int(10_000_000 * figures.scale)
     with console.status("writing and compacting"):
         write_table(spark, places, count, max(4, count // 500_000))
         size = compact(spark, settings, vacuum_hours=None, quiet=True).facts["bytes_after"]
@@ -287,21 +320,37 @@ def measure_narrow(spark: Any, settings: Settings, count: int, figures: Figures,
     figures.add(f"a narrow topic, one hour of 30 days, {count:,}", f"{share:.1%} of the bytes", "2 %", share <= 0.02)
 
 
+MEASURES: Final = {
+    "ingest": measure_ingest,
+    "backfill": measure_backfill,
+    "compaction": measure_compaction,
+    "narrow": measure_narrow,
+}
+# backfill and narrow reads share a table: 10,000,000 rows take minutes to write
+LARGE: Final = "large"
+PLACES: Final = {"ingest": "ingested", "backfill": LARGE, "compaction": "small", "narrow": LARGE}
+
+
 def draw(path: Path, facts: dict[str, float]) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 2.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    left.bar(["ingest", "wanted"], [facts.get("ingest_rate", 0), 80_000])
-    left.set_title("publications a second", fontsize=9)
-    middle.bar(
-        ["one pass", "a query each"],
-        [facts.get("backfill_seconds", 0), facts.get("backfill_ratio", 0) * facts.get("backfill_seconds", 0)],
+    apart = facts.get("query_seconds", 0) * facts.get("backfill_requests", 0)
+    bars = (
+        ("ingest, thousands a second", ("found", "wanted"), (facts.get("ingest_rate", 0) / 1000, 80)),
+        ("backfill, seconds", ("one pass", "a query each"), (facts.get("backfill_seconds", 0), apart)),
+        ("narrow read, % of the bytes", ("found", "allowed"), (100 * facts.get("narrow_share", 0), 2)),
+        (
+            "narrow read, seconds",
+            ("1,000 files", "compacted"),
+            (facts.get("small_read", 0), facts.get("compact_read", 0)),
+        ),
     )
-    middle.set_yscale("log")
-    middle.set_title("backfill, seconds", fontsize=9)
-    right.bar(["read", "wanted"], [100 * facts.get("narrow_share", 0), 2])
-    right.set_title("narrow read, % of the bytes", fontsize=9)
+    figure = Figure(figsize=(10, 2.4), layout="constrained")
+    for axes, (title, names, values) in zip(figure.subplots(1, len(bars)), bars, strict=True):
+        axes.bar(names, values, color=("tab:blue", "lightgrey"))
+        axes.set_title(title, fontsize=9)
+        if title.startswith("backfill"):
+            axes.set_yscale("log")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -310,46 +359,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The history against the clock.")
     parser.add_argument("--scale", type=float, default=1.0, help="1: the full size; 0.01: to see that it runs")
     parser.add_argument("--only", choices=ALL, action="append")
+    parser.add_argument("--data", type=Path, help="keep the large table there, and use the one that is there")
     parser.add_argument("--jars-dir", default=".jars")
     chosen = parser.parse_args()
     console = Console(stderr=True)
-    wanted = chosen.only or ALL
     directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))
     settings = load({"data_dir": directory, "jars_dir": chosen.jars_dir, "partitions": 4}, environment={})
-    figures = Figures()
+    figures = Figures.of(chosen.scale)
     spark = make_session(settings, CORES)
-    running = None
     try:
-        if "ingest" in wanted:
-            running = broker.start(settings)
-            topics.ensure(settings, topics.connect(settings, running.bootstrap))
-            of_ingest = replace(settings, history=str(directory / "ingested"))
-            measure_ingest(spark, of_ingest, int(2_000_000 * chosen.scale), figures, console)
-        if "backfill" in wanted:
-            of_backfill = replace(settings, history=str(directory / "asked"))
-            count, asked = int(10_000_000 * chosen.scale), max(int(10_000 * min(1.0, 10 * chosen.scale)), SINGLE)
-            measure_backfill(spark, of_backfill, count, asked, figures, console)
-        if "compaction" in wanted:
-            of_compaction = replace(settings, history=str(directory / "small"))
-            measure_compaction(spark, of_compaction, int(1_000_000 * chosen.scale), figures, console)
-        if "narrow" in wanted:
-            of_narrow = replace(settings, history=str(directory / "narrow"))
-            measure_narrow(spark, of_narrow, int(10_000_000 * chosen.scale), figures, console)
-        heap = spark._jvm.java.lang.Runtime.getRuntime()
-        figures.add("driver memory", f"{heap.maxMemory() / 2**30:.1f} GB", "2 GB", heap.maxMemory() <= 2 << 30)
+        for name in chosen.only or ALL:
+            root = chosen.data if chosen.data and PLACES[name] == LARGE else directory
+            MEASURES[name](spark, replace(settings, history=str(root / PLACES[name])), figures, console)
+        most = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()
+        figures.add("driver memory", f"{most / 2**30:.1f} GB", "2 GB", most <= 2 << 30)
     finally:
         spark.stop()
-        if running is not None:
-            running.stop()
         shutil.rmtree(directory, ignore_errors=True)
     table = Table("load", "found", "wanted", "")
-    for load_, found, limit, holds in figures.rows:
+    for load_, (found, limit, holds) in figures.rows.items():
         table.add_row(load_, found, limit, "holds" if holds else "does not hold")
     Console().print(table)
-    os.makedirs("results", exist_ok=True)
-    Path("results/history.json").write_text(json.dumps({"scale": chosen.scale, **figures.facts}, indent=1))
     draw(Path("docs/img/history.svg"), figures.facts)
-    sys.exit(0)
 
 
 if __name__ == "__main__":

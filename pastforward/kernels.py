@@ -1,4 +1,5 @@
-"""Compiles every Numba kernel once, at set-up: `python -m pastforward.kernels`. Several processes at the same time."""
+"""Compiles every Numba kernel once, at set-up: `python -m pastforward.kernels`. Several processes at the same time; what calls the
+others' kernels comes after them."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from typing import Final
 
 from rich.console import Console
 
-FOLDERS: Final = ("matching", "state", "schemas", "streams")
-# each has `compile_kernels`; the one that takes longest first. `streams` calls the kernels of the others
-COMPILED: Final = (("matching.warm", "matching.algorithms.warm", "state", "schemas"), ("streams",))
+FOLDERS: Final = ("matching", "state", "schemas", "streams", "spark_batch")
+# each has `compile_kernels`; the one that takes longest first. The second step calls the kernels of the first
+STEPS: Final = (("matching.warm", "matching.algorithms.warm", "state", "schemas"), ("streams", "spark_batch"))
 ROOT: Final = Path(__file__).resolve().parent.parent
 COMPILE: Final = "import importlib, sys; importlib.import_module(sys.argv[1]).compile_kernels()"
 
@@ -56,12 +57,11 @@ def main() -> None:
     drop_stale()
     started = time.monotonic()
     with console.status("compiling kernels: a few minutes the first time"):
-        failed: list[str] = []
-        for wave in COMPILED:
-            running = {name: subprocess.Popen([sys.executable, "-c", COMPILE, name]) for name in wave}
-            failed += [name for name, process in running.items() if process.wait()]
-    if failed:
-        sys.exit(f"the kernels of {', '.join(failed)} do not compile; the messages are above")
+        for step in STEPS:
+            running = {name: subprocess.Popen([sys.executable, "-c", COMPILE, name]) for name in step}
+            failed = [name for name, process in running.items() if process.wait()]
+            if failed:
+                sys.exit(f"the kernels of {', '.join(failed)} do not compile; the messages are above")
     console.print(f"kernels compiled in {time.monotonic() - started:.0f} s")
 
 

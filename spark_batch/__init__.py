@@ -1,1 +1,10 @@
 """The batch layer: history kept, compacted and searched with PySpark."""
+
+from __future__ import annotations
+
+
+def compile_kernels() -> None:
+    """At set-up: neither a test nor a Spark worker waits for it then."""
+    from spark_batch import warm
+
+    warm.compile_kernels()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -27,17 +27,6 @@ DECODED: Final = pa.schema(
 )
 
 _PREFERS: Final = ("", "highest", "lowest")
-
-
-def decoder(make_registry: MakeRegistry) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over the columns key, value, partition, offset, arrived_at (microseconds)."""
-
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        registry = make_registry()
-        for batch in batches:
-            yield from decode_batch(batch, registry)
-
-    return decode
 
 
 def decode_batch(batch: pa.RecordBatch, registry: Registry | None) -> Iterator[pa.RecordBatch]:
@@ -103,7 +92,7 @@ def _times(micros: np.ndarray[tuple[int], np.dtype[np.int64]], missing: object =
 
 
 def attribute_maps(attributes: Attributes) -> dict[str, pa.Array]:
-    """One map for each type: the entries of a row that have it."""
+    """One map for each type: the entries of a row that have it; null if there are none."""
     names = pa.array(attributes.names, pa.string())
     rows = len(attributes)
     row_of = np.repeat(np.arange(rows), np.diff(attributes.start))
@@ -113,13 +102,14 @@ def attribute_maps(attributes: Attributes) -> dict[str, pa.Array]:
 def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int, column: str) -> pa.Array:
     tag = TAGS[column]
     kind = tables.MAPS[column]
+    map_type = pa.map_(pa.string(), kind)
     entries = np.flatnonzero(attributes.tag == tag)
+    if not len(entries):
+        return pa.nulls(rows, map_type)
+    count = np.bincount(row_of[entries], minlength=rows)
     offsets = np.zeros(rows + 1, np.int32)
-    if len(entries):
-        np.cumsum(np.bincount(row_of[entries], minlength=rows), out=offsets[1:])
-        keys = names.take(pa.array(attributes.name[entries]))
-    else:
-        keys = pa.array([], pa.string())
+    np.cumsum(count, out=offsets[1:])
+    keys = names.take(pa.array(attributes.name[entries]))
     bits = attributes.bits[entries]
     if tag == tags.BOOLEAN:
         values = pa.array(bits != 0)
@@ -133,7 +123,7 @@ def _map(attributes: Attributes, names: pa.Array, row_of: np.ndarray, rows: int,
         values = arrow_texts(Texts(attributes.heap, bits, attributes.length[entries]), pa.string())
     else:
         values = _shapes(attributes, bits, kind)
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=pa.map_(pa.string(), kind))
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=map_type, mask=pa.array(count == 0))
 
 
 def _shapes(attributes: Attributes, at: np.ndarray, kind: pa.StructType) -> pa.Array:

@@ -8,18 +8,20 @@ one fails on the checkpoint and changes nothing.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from pastforward.topics import Topics
-from spark_batch.decode import DECODED, decoder
+from spark_batch.commit import Commit
+from spark_batch.files import WRITTEN, file_writer
 from spark_batch.kafka import MakeRegistry, bootstrap_of, spark_options, watermarks
-from spark_batch.position import ingested
+from spark_batch.position import ingested, query_id
 from spark_batch.shown import REFRESH, Bar, Summary, bar
 from spark_batch.tables import Places, ensure_publications, spark_schema
 
-BATCH_ROWS: Final = 1_000_000  # of a batch: a commit costs about a second, and what a kill undoes is one batch
+BATCH_ROWS: Final = 1_000_000  # of a batch: its commits cost a second or two, and what a kill undoes is one batch
 FOLLOW_SECONDS: Final = 10  # between two batches of --follow: each makes a file for each partition
 
 
@@ -37,10 +39,11 @@ def ingest(
     ensure_publications(spark, places)
     started = time.monotonic()
     waiting = sum(max(0, end - max(position.get(p, 0), begin)) for p, (begin, end) in known.items())
-    query = _start(spark, settings, bootstrap, topic, places, follow, allow_loss)
+    counts = _Counts()
+    query = _start(spark, settings, bootstrap, places, follow, allow_loss, counts)
     with bar("ingesting", quiet) as shown:
-        counts = _watch(query, shown, None if follow else waiting)
-    rows, unreadable = counts
+        _watch(query, shown, None if follow else waiting, counts)
+    rows, unreadable = counts.rows, counts.unreadable
     seconds = time.monotonic() - started
     facts = {"ingested": rows - unreadable, "unreadable": unreadable, "seconds": round(seconds, 1)}
     rate = f"{rows / max(seconds, 1e-6):,.0f} a second"
@@ -65,49 +68,63 @@ def check_loss(topic: str, position: dict[int, int], known: dict[int, tuple[int,
             )
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Of the batches of this run."""
+
+    rows: int = 0
+    unreadable: int = 0
+
+
 def _start(
-    spark: Any, settings: Settings, bootstrap: str, topic: str, places: Places, follow: bool, allow_loss: bool
+    spark: Any, settings: Settings, bootstrap: str, places: Places, follow: bool, allow_loss: bool, counts: _Counts
 ) -> Any:
     from pyspark.sql import functions as f
 
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     source = (
         spark.readStream.format("kafka")
         .options(**spark_options(settings, bootstrap))
-        .option("subscribe", topic)
+        .option("subscribe", Topics(settings.topic_prefix).publications)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", str(not allow_loss).lower())
         .option("maxOffsetsPerTrigger", BATCH_ROWS)
         .load()
         .select("key", "value", "partition", "offset", f.expr("unix_micros(timestamp)").alias("arrived_at"))
     )
-    decoded = source.mapInArrow(decoder(MakeRegistry.of(settings)), spark_schema(DECODED)).observe(
-        "ingest", f.count(f.lit(1)).alias("rows"), f.count_if(~f.col("readable")).alias("unreadable")
-    )
-    rows = decoded.where("readable").drop("readable")
-    writer = rows.writeStream.format("delta").outputMode("append").option("checkpointLocation", places.checkpoint)
+    writes = file_writer(MakeRegistry.of(settings), places.publications)
+
+    def write(batch: Any, number: int) -> None:
+        """Called again for a batch whose commit the checkpoint does not know of."""
+        commit = Commit(spark, places, query_id(spark, places), number)
+        if commit.is_done:
+            return
+        written = batch.mapInArrow(writes, spark_schema(WRITTEN)).collect()  # a row a task
+        commit.commit([row["add"] for row in written if row["add"] is not None])
+        counts.rows += sum(row["rows"] for row in written)
+        counts.unreadable += sum(row["unreadable"] for row in written)
+
+    writer = source.writeStream.foreachBatch(write).option("checkpointLocation", places.checkpoint)
     writer = writer.trigger(processingTime=f"{FOLLOW_SECONDS} seconds") if follow else writer.trigger(availableNow=True)
-    return writer.start(places.publications)
+    return writer.start()
 
 
-def _watch(query: Any, shown: Bar, total: int | None) -> tuple[int, int]:
-    """Rows and unreadable rows of all batches of this run."""
-    by_batch: dict[int, tuple[int, int]] = {}
-
-    def look() -> None:
-        for progress in query.recentProgress:
-            metrics = progress.observedMetrics.get("ingest")
-            if metrics is not None and progress.numInputRows:
-                by_batch[progress.batchId] = (int(metrics["rows"]), int(metrics["unreadable"]))
-        shown.update(sum(rows for rows, _ in by_batch.values()), total)
+def _watch(query: Any, shown: Bar, total: int | None, counts: _Counts) -> None:
+    from pyspark.errors import StreamingQueryException
 
     try:
         while not query.awaitTermination(REFRESH):
-            look()
+            shown.update(counts.rows, total)
     except KeyboardInterrupt:
         pass  # --follow ends so; the batch under way is repeated by the next run
+    except StreamingQueryException as error:
+        raise UserError(f"the ingest stopped: {_cause(str(error))}; nothing is lost, run it again") from error
     finally:
         if query.isActive:
             query.stop()
-    look()
-    return sum(rows for rows, _ in by_batch.values()), sum(bad for _, bad in by_batch.values())
+
+
+def _cause(text: str) -> str:
+    """What a worker of ours said, out of two stack traces; else what Spark says first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(("schemas.", "pastforward.", "spark_batch."))]
+    return ours[-1].partition(": ")[2] if ours else lines[0]

@@ -7,23 +7,28 @@ run sends what is there instead of computing it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from schemas import BackfillRequest, NotificationColumns, Texts
+from schemas import NotificationColumns, Texts
 from schemas.chunk_writer import encode_notifications
 from schemas.codec import Format
 from schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
+from spark_batch.gather import texts_of
 from spark_batch.kafka import MakeRegistry
 from spark_batch.pairs import PAIRS
 from spark_batch.requests import Open
 from spark_batch.rows import micros
 from spark_batch.tables import OUTBOX, Places, spark_schema
 from streams.identity import notification_id
+
+I64 = npt.NDArray[np.int64]
 
 # Rows for the encoder: pairs with their earlier ids, and after the pairs of each request one row that closes it.
 ANSWERS: Final = pa.schema(
@@ -47,99 +52,128 @@ class Encoder:
 
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         registry = self.make_registry()
+        asking = _Asking.of(self.requests)
         told: set[str] = set()
         last = -1
         for batch in batches:
-            asked = batch.column("asked").to_pylist()
-            closes = batch.column("closes").to_pylist()
+            asked = batch.column("asked").to_numpy()
             names = batch.column("publication_id").to_pylist()
-            rows: list[tuple[int, int, bool]] = []  # row, role, closes
-            publishers = batch.column("publisher_id").to_pylist()
-            for row, number in enumerate(asked):
+            copies = np.ones(batch.num_rows, np.int64)
+            for row, (number, name) in enumerate(zip(asked.tolist(), names, strict=True)):
                 if number != last:
                     told, last = set(), number
-                if closes[row]:
-                    rows.append((row, SUBSCRIBER, True))
-                elif names[row] not in told:
-                    # an id that came again after the hot window is another publication with the same pair
-                    told.add(names[row])
-                    rows.append((row, SUBSCRIBER, False))
-                    if publishers[row] is not None:
-                        rows.append((row, PUBLISHER, False))
-            if rows:
-                yield self._batch(batch, rows, asked, names, publishers, registry)
+                if name in told:
+                    copies[row] = (
+                        0  # an id that came again after the hot window is another publication with the same pair
+                    )
+                elif name is not None:
+                    told.add(name)
+            publishers = batch.column("publisher_id").is_valid().to_numpy(zero_copy_only=False)
+            copies[publishers & (copies > 0)] = 2
+            if copies.any():
+                yield self._rows(batch, names, copies, asking, registry)
 
-    def _batch(
-        self,
-        batch: pa.RecordBatch,
-        rows: list[tuple[int, int, bool]],
-        asked: list[int],
-        names: list[str],
-        publishers: list[str | None],
-        registry: Any,
+    def _rows(
+        self, batch: pa.RecordBatch, names: list[str | None], copies: I64, asking: _Asking, registry: Any
     ) -> pa.RecordBatch:
-        sent = [(row, role) for row, role, closing in rows if not closing]
-        recipients = [
-            self._request(asked[row]).subscription.subscriber_id if role == SUBSCRIBER else str(publishers[row])
-            for row, role in sent
-        ]
-        values = iter(self._values(batch, sent, recipients, asked, names, registry))
-        keys = iter(recipients)
-        columns: dict[str, list[Any]] = {name: [] for name in OUTBOX.names}
-        for row, _, closing in rows:
-            request = self.requests[asked[row]]
-            columns["run"].append(self.run)
-            columns["request"].append(request.key)
-            columns["request_offset"].append(request.offset)
-            columns["closes"].append(closing)
-            columns["recipient"].append(None if closing else next(keys).encode())
-            columns["value"].append(None if closing else next(values))
-        return pa.RecordBatch.from_pydict(columns, schema=OUTBOX)
+        """Rows of the outbox: as many of each row as `copies` says, the second for its publisher."""
+        row = np.repeat(np.arange(batch.num_rows), copies)
+        second = np.zeros(len(row), np.bool_)
+        second[1:] = row[1:] == row[:-1]
+        asked = batch.column("asked").to_numpy()[row]
+        closes = batch.column("closes").to_numpy(zero_copy_only=False)[row]
+        recipient = pc.if_else(
+            pa.array(second),
+            batch.column("publisher_id").take(pa.array(row)),
+            asking.subscriber_id.take(pa.array(asked)),
+        )
+        sent = np.flatnonzero(~closes)
+        value: list[bytes | None] = [None] * len(row)
+        if len(sent):
+            columns = self._notifications(
+                batch, names, row[sent], asked[sent], second[sent], recipient.take(pa.array(sent)), asking
+            )
+            for at, each in zip(sent.tolist(), encode_notifications(columns, self.format, registry), strict=True):
+                value[at] = each
+        missing = pa.array(closes)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([self.run]).take(pa.array(np.zeros(len(row), np.int64))),
+                asking.key.take(pa.array(asked)),
+                pa.array(asking.offset[asked]),
+                missing,
+                pc.if_else(missing, None, recipient).cast(pa.binary()),
+                pa.array(value, pa.binary()),
+            ],
+            schema=OUTBOX,
+        )
 
-    def _values(
+    def _notifications(
         self,
         batch: pa.RecordBatch,
-        sent: list[tuple[int, int]],
-        recipients: list[str],
-        asked: list[int],
-        names: list[str],
-        registry: Any,
-    ) -> list[bytes]:
-        if not sent:
-            return []
-        topics = batch.column("topic").to_pylist()
-        earlier = batch.column("earlier_ids").to_pylist()
-        published = micros(batch.column("published_at"))
-        requests = [self._request(asked[row]) for row, _ in sent]
-        subscriptions = [request.subscription for request in requests]
-        ids = [
-            notification_id(
-                s.subscription_id, s.version, names[row], "subscriber" if role == SUBSCRIBER else "publisher"
-            )
-            for s, (row, role) in zip(subscriptions, sent, strict=True)
-        ]
-        columns = NotificationColumns(
-            _texts(ids),
-            _texts(s.subscription_id for s in subscriptions),
-            _texts(str(s.version) for s in subscriptions),
-            _texts(names[row] for row, _ in sent),
-            _texts(recipients),
-            np.array([role for _, role in sent], np.uint8),
-            _texts(topics[row] for row, _ in sent),
-            published[[row for row, _ in sent]],
-            np.array([request.log_time for request in requests], np.int64),
-            np.full(len(sent), BACKFILL, np.uint8),
-            {i: tuple(earlier[row]) for i, (row, _) in enumerate(sent) if earlier[row]},
+        names: list[str | None],
+        row: I64,
+        asked: I64,
+        second: Any,
+        recipient: pa.Array,
+        asking: _Asking,
+    ) -> NotificationColumns:
+        taken = batch.select(["publication_id", "topic"]).take(pa.array(row))
+        earlier = batch.column("earlier_ids")
+        number = pa.array(asked)
+        return NotificationColumns(
+            Texts.of(self._ids(names, row, asked, second)),
+            texts_of(asking.subscription_id.take(number)),
+            texts_of(asking.version.take(number)),
+            texts_of(taken.column("publication_id")),
+            texts_of(recipient),
+            np.where(second, np.uint8(PUBLISHER), np.uint8(SUBSCRIBER)),
+            texts_of(taken.column("topic")),
+            micros(batch.column("published_at"))[row],
+            asking.log_time[asked],
+            np.full(len(row), BACKFILL, np.uint8),
+            {}
+            if earlier.null_count == len(earlier)
+            else {i: tuple(ids) for i, ids in enumerate(earlier.take(pa.array(row)).to_pylist()) if ids},
             {},
         )
-        return encode_notifications(columns, self.format, registry)
 
-    def _request(self, number: int) -> BackfillRequest:
-        return self.requests[number].request
+    def _ids(self, names: list[str | None], row: I64, asked: I64, second: Any) -> list[bytes]:
+        return [
+            notification_id(
+                s.subscription_id, s.version, str(names[at]), "publisher" if to_publisher else "subscriber"
+            ).encode()
+            for at, s, to_publisher in zip(
+                row.tolist(),
+                (self.requests[number].request.subscription for number in asked.tolist()),
+                second.tolist(),
+                strict=True,
+            )
+        ]
 
 
-def _texts(values: Iterable[str]) -> Texts:
-    return Texts.of([value.encode() for value in values])
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What a notification or a row of the outbox takes from its request, in columns by the number of the request."""
+
+    key: pa.Array
+    offset: I64
+    subscription_id: pa.Array
+    version: pa.Array
+    subscriber_id: pa.Array
+    log_time: I64
+
+    @classmethod
+    def of(cls, requests: Sequence[Open]) -> _Asking:
+        subscriptions = [each.request.subscription for each in requests]
+        return cls(
+            pa.array([each.key for each in requests], pa.binary()),
+            np.array([each.offset for each in requests], np.int64),
+            pa.array([s.subscription_id for s in subscriptions], pa.string()),
+            pa.array([str(s.version) for s in subscriptions], pa.string()),
+            pa.array([s.subscriber_id for s in subscriptions], pa.string()),
+            np.array([each.request.log_time for each in requests], np.int64),
+        )
 
 
 def encoder(shared: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -26,6 +26,11 @@ def ingested(spark: Any, places: Places, topic: str) -> dict[int, int]:
     return {}
 
 
+def query_id(spark: Any, places: Places) -> str:
+    """The name of the ingesting query, which is that of its checkpoint: a new checkpoint counts batches anew."""
+    return str(json.loads(_Files(spark, places.checkpoint).text("metadata"))["id"])
+
+
 class _Files:
     """The checkpoint's file system may be any that Spark can write to."""
 

@@ -35,6 +35,7 @@ CONFIGURATION: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.python.daemon.module": "spark_batch.daemon",
     # each commit of an ingest is a version: files from older snapshots stay until VACUUM, so nobody needs the check
     "spark.databricks.delta.optimizeWrite.enabled": "false",
 }
@@ -74,7 +75,7 @@ def make_session(settings: Settings, cores: int | None = None, **more: str) -> A
         chosen |= LOCAL
         chosen |= {
             "spark.driver.memory": DRIVER_MEMORY,
-            "spark.jars": ",".join(found),
+            # not `spark.jars`: those are copied to the executors first, which here are this very process
             "spark.driver.extraClassPath": ":".join(found),
             "spark.sql.warehouse.dir": str((settings.data_dir / "spark").absolute()),
         }

@@ -19,7 +19,8 @@ CIRCLE: Final = pa.struct([("lon", pa.float64()), ("lat", pa.float64()), ("radiu
 BOX: Final = pa.struct([(side, pa.float64()) for side in ("min_x", "min_y", "max_x", "max_y")])
 BEST: Final = pa.struct([("attribute", pa.string()), ("prefer", pa.string())])
 
-# Attributes by type. An attribute's name stands in exactly one of them, the one of its value's type: nothing is converted.
+# Attributes by type. An attribute's name stands in exactly one of them, the one of its value's type: nothing is converted. A publication
+# without any of a type has null there: most have few types, and an empty map costs a writer as much as a full one.
 MAPS: Final[dict[str, pa.DataType]] = {
     "booleans": pa.bool_(),
     "integers": pa.int64(),
@@ -44,7 +45,7 @@ PUBLICATIONS: Final = pa.schema(
         pa.field("publisher_id", pa.string()),
         pa.field("topic", pa.string(), nullable=False),
         pa.field("self_join", pa.bool_(), nullable=False),
-        *(pa.field(name, pa.map_(pa.string(), kind), nullable=False) for name, kind in MAPS.items()),
+        *(pa.field(name, pa.map_(pa.string(), kind)) for name, kind in MAPS.items()),
         pa.field("condition", pa.string()),
         pa.field("condition_avro", pa.binary()),
         pa.field("best", BEST),
@@ -53,7 +54,7 @@ PUBLICATIONS: Final = pa.schema(
 )
 
 # Columns whose least and greatest value Delta keeps for each file: those that topic, time and progress are asked by.
-_WITH_STATISTICS: Final = ("path", "published_at", "expires_at", "arrived_at", "partition", "offset")
+WITH_STATISTICS: Final = ("path", "published_at", "expires_at", "arrived_at", "partition", "offset")
 _CLUSTERED: Final = ("path", "published_at")
 
 OUTBOX: Final = pa.schema(
@@ -104,7 +105,7 @@ def ensure_publications(spark: Any, places: Places) -> None:
         .location(places.publications)
         .comment("every publication, once for each partition and offset it was read from")
         .addColumns(spark_schema(PUBLICATIONS))
-        .property("delta.dataSkippingStatsColumns", ",".join(_WITH_STATISTICS))
+        .property("delta.dataSkippingStatsColumns", ",".join(WITH_STATISTICS))
         # rows are deleted by rewriting their file: deletion vectors could not be read by everybody
         .property("delta.enableDeletionVectors", "false")
         .clusterBy(*_CLUSTERED)

@@ -9,22 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from matching import Condition
+from matching.algorithms.statistics import AttributeStatistics
 from matching.oracle import SEMANTICS, Subscription, matches
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from schemas import Publication
 from schemas.times import EPOCH
 from spark_batch import compact as compact_module
+from spark_batch.commit import Commit
 from spark_batch.compact import compact, expired_filter, retired_filter
+from spark_batch.files import File
 from spark_batch.pairs import find_pairs
 from spark_batch.query import query
 from spark_batch.replay import chart, replay
-from spark_batch.statistics import statistics
+from spark_batch.sketch import Sketch
+from spark_batch.statistics import propose_catalog, statistics
 from spark_batch.tables import Places, ensure_publications, read_publications
+from spark_batch.usage import Usage
 from streams.routing import Catalog
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.records import rows_of
@@ -97,7 +103,9 @@ def test_a_history_is_searched_compacted_and_understood(spark: Any, history: Mak
     catalog, page = tmp_path / "catalog.toml", tmp_path / "statistics.html"
     facts = statistics(spark, settings, catalog=catalog, page=page, without_kafka=True, quiet=True).facts
     assert (facts["publications"], facts["attributes"]) == (61, 4)
-    kinds = {a.name: (a.type, a.kind, a.domain) for a in Catalog.from_toml(catalog.read_text()).attributes}
+    proposed = Catalog.from_toml(catalog.read_text())
+    assert proposed.index_statistics()["kind"] == AttributeStatistics(round(60 / 61, 6), 2)
+    kinds = {a.name: (a.type, a.kind, a.domain) for a in proposed.attributes}
     assert kinds["kind"] == ("string", "equality", None)
     assert kinds["number"][0] == "integer"
     assert "data:image/png" in page.read_text()
@@ -109,6 +117,18 @@ def test_a_history_is_searched_compacted_and_understood(spark: Any, history: Mak
     assert len(chart(counts)) == 3
     before_any_data = Subscription(ends_at=DAY)
     assert found(spark, settings, before_any_data) == []
+
+
+def test_a_proposed_catalog_can_be_read_however_wide_a_domain_is() -> None:
+    """A step of one integer over five billion would be more steps than a catalog may have."""
+    batch = rows_of(
+        [Publication(f"p{n}", attributes={"wide": n * 50_000_000, "odd": (n, "text")[n % 2]}) for n in range(200)]
+    )
+    sketch = Sketch()
+    sketch.add(batch, np.random.default_rng(1))
+    catalog = Catalog.from_toml(propose_catalog(sketch, Usage()).to_toml())
+    assert [(a.name, a.kind, a.domain) for a in catalog.attributes] == [("wide", "range", (0, 199 * 50_000_000))]
+    assert [(seen.name, seen.present) for seen in catalog.statistics] == [("odd", 1.0), ("wide", 1.0)]
 
 
 def test_without_a_history_the_next_step_is_named(spark: Any, history: MakeSettings) -> None:
@@ -199,6 +219,29 @@ def test_what_an_open_request_may_see_is_not_removed(spark: Any) -> None:
     assert removed(retired_filter(4 * DAY, [])) == [0, 1, 2]
     assert removed(retired_filter(4 * DAY, [request(2 * DAY, 6 * DAY, "published")])) == [0, 1]
     assert removed(retired_filter(4 * DAY, [request(3 * DAY, 6 * DAY, "valid")])) == [1]
+
+
+def test_a_batch_enters_the_table_once(spark: Any, history: MakeSettings) -> None:
+    places = Places(history().history)
+    ensure_publications(spark, places)
+    file = File(places.publications)
+    file.add(rows_of(some(3)))
+    add = file.close()
+    assert add is not None
+    first, other = Commit(spark, places, "query", 0), Commit(spark, places, "query", 0)
+    first.commit([add])
+    with pytest.raises(Exception, match="ConcurrentTransaction"):
+        other.commit([add])
+    assert Commit(spark, places, "query", 0).is_done
+    assert not Commit(spark, places, "query", 1).is_done
+    assert not Commit(spark, places, "another", 0).is_done
+    rows = (
+        read_publications(spark, places)
+        .where("integers['number'] >= 1")
+        .select("publication_id", "timestamps")
+        .collect()
+    )
+    assert sorted(tuple(row) for row in rows) == [("p1", None), ("p2", None)]
 
 
 def test_a_summary_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> None:
