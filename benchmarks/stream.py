@@ -474,7 +474,7 @@ def plot(figures: list[Figure], path: Path) -> None:
 @click.option("--quick", is_flag=True, help="A tenth of the records: --scale 0.1.")
 @click.option("--scale", type=float, default=1.0, help="A part of the records, and of the subscriptions.")
 @click.option("--only", default="", help="Loads whose name begins so: avro, json, drivers, latency, million.")
-@click.option("--plot", "picture", type=click.Path(path_type=Path), default=Path("artifacts/stream.png"))
+@click.option("--plot", "picture", type=click.Path(path_type=Path), default=Path("results/stream.png"))
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def main(quick: bool, scale: float, only: str, picture: Path, as_json: bool) -> None:
     directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))

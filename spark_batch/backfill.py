@@ -31,8 +31,9 @@ from spark_batch.report import make_report
 from spark_batch.requests import Open, is_behind, is_over, read_requests, standing
 from spark_batch.shown import Summary, watched
 from spark_batch.tables import Places, ensure_outbox, exists, read_publications
-from streams.router import ROUTING_VERSION
-from streams.routing import Catalog, Directory
+from streams.directory import first_entry, read_directory
+from streams.routing import Directory
+from streams.routing.change import State, View
 
 log = logging.getLogger("pastforward.history")
 
@@ -56,7 +57,8 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
     try:
         left = runs(places)
         requests = read_requests(settings, bootstrap, registry)
-        versions = standing(settings, bootstrap)
+        view = directories(settings, bootstrap)
+        versions = standing(settings, bootstrap, view)
         sent = publisher.publish(places, left, requests, versions)
         if left:
             requests = read_requests(settings, bootstrap, registry)
@@ -65,11 +67,12 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
         position = ingested(spark, places, Topics(settings.topic_prefix).publications)
         by_fate = _sort(requests.open, versions, position)
         publisher.drop([*by_fate.over, *requests.refused])
-        if by_fate.ready:
+        for version in sorted({each.request.routing_version for each in by_fate.ready}):
             run = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
-            with watched(spark, f"answering {len(by_fate.ready)} requests", quiet):
-                answer(spark, settings, bootstrap, by_fate.ready, run)
-            more = publisher.publish(places, [run], requests, standing(settings, bootstrap))
+            ready = [each for each in by_fate.ready if each.request.routing_version == version]
+            with watched(spark, f"answering {len(ready)} requests", quiet):
+                answer(spark, settings, ready, view.versions[version], run)
+            more = publisher.publish(places, [run], requests, standing(settings, bootstrap, view))
             sent = Sent(sent.requests + more.requests, sent.notifications + more.notifications)
             left.append(run)
         if left:
@@ -86,30 +89,25 @@ def _sort(open_requests: list[Open], versions: Any, position: dict[int, int]) ->
             found.over.append(each.key)
         elif is_behind(each.request, position):
             found.waiting.append(each)
-        elif each.request.routing_version != ROUTING_VERSION:
-            log.warning(
-                "a request was written under version %d of the routing, this is version %d: it waits for a newer pastforward",
-                each.request.routing_version,
-                ROUTING_VERSION,
-            )
-            found.waiting.append(each)
         else:
             found.ready.append(each)
     return found
 
 
-def directory_of(settings: Settings, bootstrap: str) -> Directory:
-    """How the workers route: the settings' scheme over the partitions that the rendezvous topic has."""
-    there = topics.existing(topics.connect(settings, bootstrap))
-    name = Topics(settings.topic_prefix).rendezvous
-    if name not in there:
-        raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
-    catalog = None if settings.catalog is None else Catalog.from_toml(settings.catalog.read_text("utf-8"))
-    return Directory(ROUTING_VERSION, settings.routing, there[name], settings.routing_depth, catalog)
+def directories(settings: Settings, bootstrap: str) -> View:
+    """How the workers route, under every version there was; before any worker has run, what the settings say."""
+    view = read_directory(settings, bootstrap)
+    if view.state is None:
+        name = Topics(settings.topic_prefix).rendezvous
+        there = topics.existing(topics.connect(settings, bootstrap))
+        if name not in there:
+            raise UserError(f"topic {name} is not there; run `pastforward topics` or start a worker first")
+        view = View({1: first_entry(settings, there[name])}, State(1))
+    return view
 
 
-def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open], run: str) -> None:
-    """Writes the answers to some requests into the outbox."""
+def answer(spark: Any, settings: Settings, requests: list[Open], directory: Directory, run: str) -> None:
+    """Writes the answers to some requests, all of one version of the routing, into the outbox."""
     from pyspark.storagelevel import StorageLevel
 
     places = Places(settings.history)
@@ -119,7 +117,6 @@ def answer(spark: Any, settings: Settings, bootstrap: str, requests: list[Open],
         write_run(spark, places, _no_pairs(spark), encoder)
         return
     history = read_publications(spark, places)
-    directory = directory_of(settings, bootstrap)
     pairs = answers(history, spark, settings, requests, directory).persist(StorageLevel.DISK_ONLY)
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)

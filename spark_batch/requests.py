@@ -22,6 +22,7 @@ from schemas import (
 )
 from spark_batch.kafka import read_topic
 from streams.routes import Routes
+from streams.routing.change import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,15 @@ def read_requests(settings: Settings, bootstrap: str, registry: Registry | None)
     return found
 
 
-def standing(settings: Settings, bootstrap: str) -> Mapping[str, Version]:
-    """The version in force of every subscription that was not withdrawn."""
-    topic = Topics(settings.topic_prefix).routes
-    tables: dict[int, Routes] = {}
+def standing(settings: Settings, bootstrap: str, view: View) -> Mapping[str, Version]:
+    """The version in force of every subscription that was not withdrawn. While the routing changes, either side may know it."""
+    tables: dict[tuple[str, int], Routes] = {}
     names: set[str] = set()
-    for message in read_topic(settings, bootstrap, topic):
-        routes = tables.setdefault(message.partition(), Routes(topic, message.partition()))
-        routes.restore([_Record(message.key(), message.value())])
-        names.add(message.key().decode())
+    for topic in (Topics(settings.topic_prefix, version).routes for version in view.active()):
+        for message in read_topic(settings, bootstrap, topic):
+            routes = tables.setdefault((topic, message.partition()), Routes(topic, message.partition()))
+            routes.restore([_Record(message.key(), message.value())])
+            names.add(message.key().decode())
     found: dict[str, Version] = {}
     for routes in tables.values():
         for name in names:

@@ -45,12 +45,6 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
     assert isinstance(command, click.Group) or f"Example: pastforward {' '.join(path)}" in text
 
 
-def test_what_is_not_built_says_so(command: Command) -> None:
-    done = command("routing", "apply")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "not built yet" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "environment", "says"),
     [
