@@ -37,7 +37,7 @@ def stand(settings: Settings, client: Client, name: str, version: Version | None
     topics = Topics(settings.topic_prefix)
     outgoing = Outgoing()
     routes = Routes(topics.routes, 0)
-    routes.put(name, Route(version or Version(0, 0, 0), (0,), b"digest"), outgoing)
+    routes.put(name.encode(), Route(version or Version(0, 0, 0), (0,), b"digest"), outgoing)
     if version is None:
         routes.remove(name, outgoing)
     for records in outgoing.changelog.values():
