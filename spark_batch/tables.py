@@ -6,6 +6,7 @@ Below HISTORY: `publications` (all of them), `outbox` (answers to backfill reque
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,15 +78,21 @@ class Places:
 
     @property
     def publications(self) -> str:
-        return f"{self.root.rstrip('/')}/publications"
+        return f"{self._base}/publications"
 
     @property
     def outbox(self) -> str:
-        return f"{self.root.rstrip('/')}/outbox"
+        return f"{self._base}/outbox"
 
     @property
     def checkpoint(self) -> str:
-        return f"{self.root.rstrip('/')}/checkpoints/ingest"
+        return f"{self._base}/checkpoints/ingest"
+
+    @property
+    def _base(self) -> str:
+        """Delta takes a path that begins with a dot for a name."""
+        root = str(self.root)
+        return root.rstrip("/") if "://" in root else os.path.abspath(root)
 
 
 def spark_schema(schema: pa.Schema) -> Any:

@@ -44,7 +44,7 @@ def pick(batch: pa.RecordBatch, picked: Sequence[Picked]) -> pa.RecordBatch:
     names, columns = list(batch.schema.names), list(batch.columns)
     for number, each in enumerate(picked):
         column = batch.column(each.map)
-        values: list[Any] = [dict(entries).get(each.name) for entries in column.to_pylist()]
+        values: list[Any] = [dict(entries or ()).get(each.name) for entries in column.to_pylist()]
         names.append(each.column(number))
         columns.append(pa.array(values, column.type.item_type))
     return pa.RecordBatch.from_arrays(columns, names=names)
