@@ -20,7 +20,7 @@ chosen.
 
 
 def best_scale(figure: Figure, results: Results) -> Scale | None:
-    """`full` if all of it is there, else `quick`, else whatever there is of `full`."""
+    """`full` if all of it is there, else `quick`, else nothing: half of a figure proves nothing."""
     for scale in ("full", "quick"):
         if all(results.has(scale, unit.key) for unit in figure.units(scale)):
             return scale
@@ -59,6 +59,8 @@ def write(figures: list[Figure], results: Results, page: Path, earlier: Results 
         for row in results.told(scale, keys):
             told.setdefault(f"{row['machine']}; {row['versions']}; seed {row['seed']}", set()).add(row["commit"])
     table = "| figure | what | the paper | verdict | scale |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows)
+    if missing:
+        table += f"\n\nNot measured yet: {', '.join(missing)}."
     where = "\n".join(f"- {where}; at {', '.join(sorted(commits))}" for where, commits in told.items())
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(f"{_HEAD}\n{table}\n" + "\n".join(sections) + f"\n## Where this was measured\n\n{where}\n")

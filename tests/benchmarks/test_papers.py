@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,10 +126,12 @@ def test_the_page_names_claim_number_and_verdict(tmp_path: Path) -> None:
     for unit in figure.units("quick"):
         results.keep("quick", unit.key, list(unit.run()))
     page = tmp_path / "docs" / "papers.md"
-    assert write([figure], results, page, results) == []
+    other = replace(figure, name="toy-2", units=lambda _: [Unit("toy-c", 1, list)])
+    assert write([figure, other], results, page, results) == ["toy-2"]
     text = page.read_text()
     assert "| [toy-1](#toy-1) | A toy | it is flat | **holds** | quick |" in text
     assert "3 us" in text
+    assert "Not measured yet: toy-2." in text
     assert (tmp_path / "docs" / "img" / "papers-toy-1.svg").exists()
 
 
