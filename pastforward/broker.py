@@ -92,9 +92,6 @@ class Broker:
             deadline = time.monotonic() + patience
             while _runs(self.pid) and time.monotonic() < deadline:
                 time.sleep(0.05)
-        if self.started:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)  # a zombie would stay as long as we do
         _note(self.directory).unlink(missing_ok=True)
 
 
@@ -109,7 +106,7 @@ def _note(directory: Path) -> Path:
 
 
 def _runs(pid: int) -> bool:
-    """Is this our JVM, and not a zombie or another process that got its number?"""
+    """Is this our JVM, and not a zombie or another process that got its number? A zombie of ours is buried here."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:
@@ -117,7 +114,8 @@ def _runs(pid: int) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return state != "Z" and b"kafka.Kafka" in command
+    # between its exec and its first instruction a process has no command line yet
+    return state != "Z" and (not command or b"kafka.Kafka" in command)
 
 
 def is_free(port: int) -> bool:
