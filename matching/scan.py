@@ -39,6 +39,9 @@ _TOKENS: Final = re.compile(
 )
 
 
+UNCLOSED: Final = "\0"  # behind a string that is not closed: it must not pass for a known shape
+
+
 class Scan(NamedTuple):
     """`shape` alternates text and marks, beginning and ending with a text; quoted names are part of the texts."""
 
@@ -78,6 +81,8 @@ def scan(text: str) -> Scan:
             slots.append(constant)
         shape += (before, mark)
         before = after
+    if not before and last > 1 and pieces[-2][0] == "'" and not is_closed(pieces[-2]):
+        before = UNCLOSED
     shape.append(before)
     return Scan(tuple(shape), slots)
 

@@ -195,3 +195,10 @@ def test_the_structured_form_has_limits() -> None:
         Condition.from_predicates([[Predicate("x", "in", tuple(range(MAX_MEMBERS + 1)))]])
     with pytest.raises(ConditionError, match="4,096 predicates"):
         Condition.from_predicates([[Predicate("x", "<", 1)] * (MAX_PREDICATES + 1)])
+
+
+def test_a_string_that_is_not_closed_does_not_pass_for_a_known_shape() -> None:
+    Condition.parse("kind = 'a'")
+    Condition.parse("kind IN ('a', 'b')")
+    assert error_of("kind = 'a").position == 7
+    assert error_of("kind IN ('a', 'b").position == 14

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from matching import Condition, syntax
-from matching.scan import scan
+from matching.scan import UNCLOSED, scan
 from matching.shape_cache import ShapeCache
 from matching.shapes import forget_shapes
 
@@ -40,7 +40,7 @@ def test_a_known_shape_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> N
         ("x IN (1,", ("x IN (", "00", ","), [["1"]]),
         ('"a\'1" = 2', ('"a\'1" = ', "0", ""), ["2"]),
         ("x = 1.2.3", ("x = 1.2.3",), []),
-        ("x = 'open", ("x = ", "'", ""), ["'open"]),
+        ("x = 'open", ("x = ", "'", UNCLOSED), ["'open"]),
     ],
 )
 def test_scan(text: str, shape: tuple[str, ...], slots: list[str | list[str]]) -> None:
