@@ -92,6 +92,9 @@ class Broker:
             deadline = time.monotonic() + patience
             while _runs(self.pid) and time.monotonic() < deadline:
                 time.sleep(0.05)
+        if self.started:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)  # a zombie would stay as long as we do
         _note(self.directory).unlink(missing_ok=True)
 
 
@@ -106,7 +109,7 @@ def _note(directory: Path) -> Path:
 
 
 def _runs(pid: int) -> bool:
-    """Is this our JVM, and not a zombie or another process that got its number? A zombie of ours is buried here."""
+    """Is this our JVM, and not a zombie or another process that got its number?"""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:
