@@ -17,6 +17,7 @@ from pastforward.settings import Settings, load
 from tests.outside import Outside, WorkerUnderTest
 
 ROOT = Path(__file__).resolve().parent.parent
+OWN_WORKERS = tuple(f"tests/streams/test_{name}" for name in ("end_to_end", "faults", "routing_change"))
 
 # A setting of the developer's own shell must not change what the tests see.
 for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
@@ -25,12 +26,13 @@ for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes: one has the worker that many tests share, the other the Spark session; what needs neither fills the gaps."""
+    """What goes in one process: all that shares a worker, all that shares a Spark session, and what brings its own workers."""
     for item in items:
         if item.nodeid.startswith("tests/spark_batch"):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("broker"):
-            item.add_marker(pytest.mark.xdist_group("broker"))
+            own = item.nodeid.startswith(OWN_WORKERS)
+            item.add_marker(pytest.mark.xdist_group("own-workers" if own else "broker"))
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +59,12 @@ def broker(base: Settings) -> Iterator[embedded.Broker]:
 StartWorker = Callable[..., WorkerUnderTest]
 
 
-@pytest.fixture(scope="session")
-def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
-    """Starts a worker with the given settings; all are stopped at the end."""
+@contextlib.contextmanager
+def _workers(broker: embedded.Broker, directories: pytest.TempPathFactory) -> Iterator[StartWorker]:
     started: list[WorkerUnderTest] = []
 
     def start(**settings: object) -> WorkerUnderTest:
-        settings.setdefault("data_dir", tmp_path_factory.mktemp("worker"))
+        settings.setdefault("data_dir", directories.mktemp("worker"))
         bootstrap = str(settings.pop("bootstrap", broker.bootstrap))
         worker = WorkerUnderTest(bootstrap, {name: str(value) for name, value in settings.items()})
         started.append(worker)
@@ -71,13 +72,27 @@ def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFacto
 
     yield start
     for worker in started:
-        worker.stop()
+        worker.kill()
+
+
+@pytest.fixture
+def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
+    """Starts a worker with the given settings; none is left at the end of the test."""
+    with _workers(broker, tmp_path_factory) as start:
+        yield start
 
 
 @pytest.fixture(scope="session")
-def outside(broker: embedded.Broker, start_worker: StartWorker) -> Iterator[Outside]:
+def start_shared(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
+    """The same for a worker that several tests share."""
+    with _workers(broker, tmp_path_factory) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
     """A running system of two partitions, as any Kafka client sees it."""
-    worker = start_worker(topic_prefix="outside.", partitions=2, hot_window="10m", notification_format="json")
+    worker = start_shared(topic_prefix="outside.", partitions=2, hot_window="10m", notification_format="json")
     worker.wait_ready()
     client = Outside(broker.bootstrap, "outside.")
     yield client

@@ -35,6 +35,9 @@ class WorkerUnderTest:
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read()
 
+    def fate(self) -> str:
+        return f"{self.said()}(exit code {self.process.poll()})"
+
     def wait_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -141,12 +144,14 @@ class Outside:
             assert message.error() is None, message.error()
             self.records[message.topic().removeprefix(self.prefix)].append(message)
 
-    def notified(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """The notifications of a subscription."""
-        return [
-            json.loads(message.value())
-            for message in self.wait("notifications", lambda m: json.loads(m.value())["subscription_id"] == name, count)
-        ]
+    def notified(self, name: str, count: int = 1, of: str = "") -> list[dict[str, Any]]:
+        """The notifications of a subscription, of publications whose id begins so."""
+
+        def wanted(message: Any) -> bool:
+            content = json.loads(message.value())
+            return bool(content["subscription_id"] == name and content["publication_id"].startswith(of))
+
+        return [json.loads(message.value()) for message in self.wait("notifications", wanted, count)]
 
     def stored(self, name: str, count: int = 1) -> None:
         """Waits until the router has put the record of that key into the rendezvous log, so that what is sent next comes later."""

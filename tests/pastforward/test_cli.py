@@ -76,8 +76,8 @@ def test_debug_shows_the_traceback(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def flags(broker: Broker, start_worker: StartWorker) -> list[str]:
-    worker = start_worker(topic_prefix="cli.", partitions=1)
+def flags(broker: Broker, start_shared: StartWorker) -> list[str]:
+    worker = start_shared(topic_prefix="cli.", partitions=1)
     worker.wait_ready()
     return ["--bootstrap-servers", broker.bootstrap, "--topic-prefix", "cli."]
 

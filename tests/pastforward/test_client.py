@@ -16,8 +16,8 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
-def client(broker: Broker, start_worker: StartWorker) -> Client:
-    worker = start_worker(topic_prefix="client.", partitions=1)
+def client(broker: Broker, start_shared: StartWorker) -> Client:
+    worker = start_shared(topic_prefix="client.", partitions=1)
     worker.wait_ready()
     return Client(broker.bootstrap, settings=load({"topic_prefix": "client."}, environment={}))
 

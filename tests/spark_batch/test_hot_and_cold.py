@@ -112,12 +112,15 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
         offset, offsets[source] = offsets[source], offsets[source] + 1
         if "age" in given_:
             name = given_["name"] or f"p{number}"
+            topic = (
+                given_["topic"] if name != "again" else TOPICS[len(log) % len(TOPICS)]
+            )  # an id stays under its topic
             # an id that comes again after the hot window is another publication: its time tells which
             at = arrived_at if name == "again" else arrived_at - given_["age"]
             until = None if given_["lasts"] is None else at + given_["lasts"]
-            content: Any = CanonicalPublication(name, None, given_["topic"], at, until, attributes=given_["attributes"])
+            content: Any = CanonicalPublication(name, None, topic, at, until, attributes=given_["attributes"])
             placed = scheme.publication(RoutedPublication(name, content.topic, content.attributes))
-            record = Publication(name, None, given_["topic"], at, until, given_["attributes"])
+            record = Publication(name, None, topic, at, until, given_["attributes"])
             records.append((record, arrived_at, source, offset))
             origin = "publications"
         else:

@@ -7,6 +7,7 @@ have been notified. The log itself is held against the inputs, read in plain loo
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -391,6 +392,10 @@ def check_inputs(log: Log, *, repeats: bool = False) -> None:
                 assert envelope.offset > last.get(key[1:3], -1), f"{key} came after its successor"
                 last[envelope.origin, envelope.partition] = envelope.offset
             found[key] = envelope.record
+    if (
+        repeats
+    ):  # routed again, with what is known by then of later versions: withdrawals of old versions, which change nothing
+        found = {key: record for key, record in found.items() if key in wanted or not isinstance(record, Withdrawal)}
     wrong = [key for key in {**found, **wanted} if found.get(key) != wanted.get(key)]
     assert not wrong, (len(wrong), wrong[0], found.get(wrong[0]), wanted.get(wrong[0]))
     dead = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
@@ -455,21 +460,23 @@ class System:
         """What a supervisor does: a worker that has failed is started again."""
         for number, worker in enumerate(self.workers):
             if worker.process.poll() is not None:
-                assert worker.process.returncode == 1, worker.said()
+                assert worker.process.returncode == 1, worker.fate()
                 self.workers[number] = self.start(number)
 
     def finish(self, *, revive: bool = False) -> None:
         """Everything through, and every worker stopped in order."""
         self.wait(revive=revive)
+        # one that is on its way out with an error, as a zombie is, may meet the signal in any moment of it
+        ways = {0, 1, -signal.SIGTERM} if revive else {0}
         for worker in self.workers:
-            assert worker.stop() == 0, worker.said()
+            assert worker.stop() in ways, worker.fate()
 
     def wait(self, *, revive: bool = False) -> None:
         try:
             self.log.wait(self.revive if revive else self.running)
         except AssertionError as error:
-            raise AssertionError("\n".join([str(error), *(worker.said() for worker in self.workers)])) from None
+            raise AssertionError("\n".join([str(error), *(worker.fate() for worker in self.workers)])) from None
 
     def running(self) -> None:
         for worker in self.workers:
-            assert worker.process.poll() is None, worker.said()
+            assert worker.process.poll() is None, worker.fate()
