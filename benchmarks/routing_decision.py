@@ -27,7 +27,7 @@ class Decision(NamedTuple):
     subscription_copies: float
 
 
-def catalog() -> Catalog:
+def catalog_text() -> str:
     """Five equality attributes over texts, five range attributes over integers, and a division of the first of these."""
     tables = []
     for number in range(ATTRIBUTES):
@@ -40,7 +40,11 @@ def catalog() -> Catalog:
     width = 1_000 // PARTITIONS
     ends = [width * number for number in range(1, PARTITIONS)]
     wheres = [f"a0 < {ends[0]}", *(f"a0 >= {end} AND a0 < {end + width}" for end in ends[:-1]), f"a0 >= {ends[-1]}"]
-    return Catalog.from_toml("".join(tables) + "".join(f'[[partition]]\nwhere = "{where}"\n' for where in wheres))
+    return "".join(tables) + "".join(f'[[partition]]\nwhere = "{where}"\n' for where in wheres)
+
+
+def catalog() -> Catalog:
+    return Catalog.from_toml(catalog_text())
 
 
 def publications(count: int) -> Publications:

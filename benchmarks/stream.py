@@ -77,7 +77,7 @@ class Worker:
             "bootstrap-servers": bootstrap,
             "topic-prefix": settings.topic_prefix,
             "data-dir": str(settings.data_dir),
-            "partitions": str(PARTITIONS),
+            "partitions": str(settings.partitions),
             "web-port": str(self.port),
             **more,
         }
@@ -154,13 +154,13 @@ class Bench:
 
     # ---------------------------------------------------------------------------------------- parts of a load
 
-    def system(self, name: str) -> Settings:
+    def system(self, name: str, partitions: int = PARTITIONS) -> Settings:
         """Topics of their own, and a directory, for a load."""
         found = load(
             {
                 "data_dir": self.directory / name,
                 "topic_prefix": f"{name}.",
-                "partitions": PARTITIONS,
+                "partitions": partitions,
                 "bootstrap_servers": self.broker.bootstrap,
             },
             environment={},

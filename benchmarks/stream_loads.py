@@ -35,17 +35,32 @@ def _place(draw: random.Random) -> str:
     return f"{draw.randint(1, 64)}.{draw.randint(1, 16)}"
 
 
-def subscriptions(count: int) -> Iterator[Record]:
+class Interest(NamedTuple):
+    """What a subscription asks for: that topic and kind, a severity from here to 200 above, a speed from here to 13 above."""
+
+    number: int
+    topic: str
+    kind: str
+    severity: int
+    speed: int
+
+
+def interests(count: int) -> Iterator[Interest]:
     """Of a publication's topic one in 1,024 speaks, of its kind one in 20, of its severity a fifth, of its speed a tenth: of 100,000
     subscriptions 0.1 match."""
     draw = random.Random(1)
     for number in range(count):
         severity, speed = draw.randint(1, SEVERITIES * 4 // 5), draw.randint(0, 116)
+        yield Interest(number, _place(draw), f"k{draw.randint(1, KINDS)}", severity, speed)
+
+
+def subscriptions(count: int) -> Iterator[Record]:
+    for number, topic, kind, severity, speed in interests(count):
         record = Subscription(
             f"s{number}",
             f"u{number % 10_000}",
-            _place(draw),
-            where=f"kind = 'k{draw.randint(1, KINDS)}' AND severity BETWEEN {severity} AND {severity + SEVERITIES // 5} "
+            topic,
+            where=f"kind = '{kind}' AND severity BETWEEN {severity} AND {severity + SEVERITIES // 5} "
             f"AND speed >= {speed} AND speed < {speed + 13}",
         )
         yield Record("subscriptions", record.subscription_id.encode(), encode(record))

@@ -25,7 +25,7 @@ _REQUIRED: Final = ("kind", "id", "time")
 COLUMNS: Final = frozenset(
     {
         "kind", "id", "topic", "time", "starts_at", "ends_at", "expires_at",
-        "arrived_at", "horizon", "earlier", "scope", "valid", "subscriber_id", "self_join", "payload",
+        "arrived_at", "now", "horizon", "earlier", "scope", "valid", "subscriber_id", "self_join", "payload",
     }
 )  # fmt: skip
 
@@ -279,6 +279,7 @@ def parse(table: Any) -> Parsed:
             time=np.where(published, time, ends),
             other=np.where(published, expires, starts),
             arrived=arrived,
+            now=_times(columns, "now", rows, records.EARLIEST),
             horizon=_times(columns, "horizon", rows, records.EARLIEST),
             earlier=np.where(published, _counts(columns, "earlier", rows, flags & records.SELF_JOIN != 0), 0),
             id=identity,

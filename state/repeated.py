@@ -107,7 +107,7 @@ class Repeated(Store):
         """The rows for the store: publications as they are, and every question where it is asked."""
         columns = parsed.columns
         before = self.log_time
-        clock = np.maximum.accumulate(columns.arrived)
+        clock = np.maximum.accumulate(np.maximum(columns.arrived, columns.now))
         if before is not None:
             clock = np.maximum(clock, before)
         subscribed = np.flatnonzero(columns.kind == records.SUBSCRIPTION)

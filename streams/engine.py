@@ -327,8 +327,10 @@ class Engine:
     def remember(self, values: Sequence[bytes], timestamps: Sequence[int]) -> None:
         """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from."""
         columns = decode_rendezvous_chunk(values)
-        fresh = (columns.kind == PUBLICATION) | (columns.kind == 0)
-        chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), Effects())
+        wanted = (columns.kind == PUBLICATION) | (columns.kind == 0)
+        # subscriptions tell the time as well, though they come from elsewhere
+        log_times = self._log_times(columns, timestamps, np.ones(len(columns), np.bool_))
+        chunk = _Chunk(self, columns, list(values), wanted, log_times, Effects())
         chunk.remember()
 
     def adopt(self, values: Sequence[bytes], open_auctions: Sequence[bytes], progress: Progress) -> None:
@@ -515,7 +517,8 @@ class _Chunk:
                 "id": Packed.gather(columns.id, rows).arrow(),
                 "topic": Packed.gather(columns.topic, rows).arrow(),
                 "time": np.where(published, begins, self.log_time[rows]),
-                "arrived_at": np.where(published, columns.arrived_at[rows], self.log_time[rows]),
+                "arrived_at": columns.arrived_at[rows],
+                "now": self.log_time[rows],
                 "starts_at": pa.array(begins, mask=published | withdrawn),
                 "ends_at": pa.array(ends, mask=published | endless),
                 "expires_at": pa.array(ends, mask=~published | endless),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pastforward import broker as embedded
 from pastforward.settings import Settings, load
@@ -22,6 +23,15 @@ OWN_WORKERS = tuple(f"tests/streams/test_{name}" for name in ("end_to_end", "fau
 # A setting of the developer's own shell must not change what the tests see.
 for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
     del os.environ[_name]
+
+
+# A busy machine is no reason to fail.
+settings.register_profile(
+    "pastforward",
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.too_slow],
+)
+settings.load_profile("pastforward")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

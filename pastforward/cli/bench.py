@@ -17,6 +17,7 @@ MODULES: Final = {
     "state": "The store: flat cells, quad tree, self-joins, a small budget.",
     "stream": "A broker and a worker: publications, drivers, latency, recovery.",
     "routing": "Lo and Chiu's experiments A to F, and the cost of a routing decision.",
+    "rendezvous": "The routing schemes on a broker with 16 partitions; a change of the routing under traffic.",
     "papers": "Every figure of the five papers, contenders side by side; FIGURE … and --scale quick or full.",
     "history": "Spark: ingest, compaction, backfill.",
 }

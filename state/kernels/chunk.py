@@ -178,7 +178,7 @@ def apply_rows(
     scalars = memory.scalars
     for row in range(start, len(operations.kind)):
         kind = operations.kind[row]
-        log_time = max(scalars[LOG_TIME], operations.arrived[row])
+        log_time = max(scalars[LOG_TIME], operations.arrived[row], operations.now[row])
         map_kind = PUBLICATION if kind == PUBLICATION else SUBSCRIPTION
         slot = ids.find(
             memory,

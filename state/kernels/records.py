@@ -126,6 +126,7 @@ class Operations(NamedTuple):
     time: Array
     other: Array  # expires_at, or starts_at of a subscription
     arrived: Array
+    now: Array  # the log time, where other records than these have told it; else EARLIEST
     horizon: Array  # EARLIEST: the store's own
     earlier: Array  # how many earlier publications on its topic a publication finds, at most
     id: Array

@@ -61,7 +61,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
             log.append(Rendezvous("none", 0, 0, clock.now, 1, (0,)))
             continue
         # arrivals of different input partitions reach the log out of order
-        arrived = clock.now - draw(st.sampled_from([0, 0, 0, 2 * SECOND]))
+        arrived = clock.now - draw(st.sampled_from([0, 0, 0, 2 * SECOND, 8 * SECOND]))
         partition = draw(st.integers(0, 1))
         partitions = draw(st.sampled_from(PARTITIONS))
         origin = "publications" if kind == "publish" else "subscriptions"

@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from matching.values import Value
@@ -270,9 +270,17 @@ class Log:
 
     def committed(self, topic: str) -> dict[int, int]:
         group = f"{self.setup.prefix}worker"
-        (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         name = self.setup.prefix + topic
-        return {tp.partition: tp.offset for tp in future.result().topic_partitions if tp.topic == name}
+
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+            try:
+                found = future.result().topic_partitions
+            except KafkaException:  # a broker that has just come back
+                assert time.monotonic() < deadline, "the broker does not tell what is committed"
+                continue
+            return {tp.partition: tp.offset for tp in found if tp.topic == name}
 
     def wait(self, meanwhile: Callable[[], None], patience: float = 4 * PATIENCE) -> None:
         """Until everything sent so far is through. `meanwhile` is called again and again."""
@@ -469,6 +477,8 @@ class System:
         # one that is on its way out with an error, as a zombie is, may meet the signal in any moment of it
         ways = {0, 1, -signal.SIGTERM} if revive else {0}
         for worker in self.workers:
+            if not revive:
+                worker.wait_ready()  # before that it dies by the signal as any process does
             assert worker.stop() in ways, worker.fate()
 
     def wait(self, *, revive: bool = False) -> None:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import os
 import tempfile
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas import BestOffer, Notification, Rendezvous, encode
+from matching.normal_form import ALWAYS
+from schemas import (
+    BestOffer,
+    CanonicalPublication,
+    CanonicalSubscription,
+    Notification,
+    Rendezvous,
+    Version,
+    encode,
+)
 from state import open_store
 from streams.auctions import KEY
 from streams.engine import Before, Effects, Engine, pack, unpack
 from streams.progress import decode_progress, encode_progress
 from streams.reference import Partition
-from tests.streams.logs import HOT, logs
+from tests.streams.logs import HOT, SECOND, START, logs
 
 EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
 
@@ -147,6 +157,28 @@ def test_chunks_give_what_single_records_give(
                     engines.rebuild()
         finally:
             engines.engine.close()
+
+
+def test_a_rebuilt_publication_has_the_earlier_ones_of_its_time(tmp_path: Path) -> None:
+    """A subscription had told the time: what expired before it was not valid any more when the next publication came, late."""
+
+    def published(number: int, arrived: int, lasts: int | None = None) -> Rendezvous:
+        until = None if lasts is None else arrived + lasts
+        record = CanonicalPublication(f"p{number}", None, "1", arrived, until, None, True)
+        return Rendezvous("publications", 0, number, arrived, 1, (0,), record)
+
+    def subscribed(number: int, arrived: int) -> Rendezvous:
+        version = Version(arrived, 0, number)
+        record = CanonicalSubscription(f"s{number}", "anna", version, "1", "overlap", START, None, "published", ALWAYS)
+        return Rendezvous("subscriptions", 0, number, arrived, 1, (0,), record)
+
+    engines = Engines(str(tmp_path), "dual", True)
+    late = START + 2 * SECOND
+    engines.feed([published(0, START, 3 * SECOND), subscribed(0, START + 4 * SECOND), published(1, late)])
+    engines.rebuild()
+    found = engines.feed([subscribed(1, START + 5 * SECOND)]).notifications
+    engines.engine.close()
+    assert [(n.publication_id, n.earlier_ids) for n in found] == [("p1", ())]
 
 
 @given(st.binary(), st.none() | st.binary(min_size=1), st.lists(st.text(min_size=1), max_size=5))

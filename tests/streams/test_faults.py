@@ -171,7 +171,7 @@ def test_rebalances_in_the_middle_of_chunks(broker: Broker, start_worker: StartW
     for _ in range(2):
         second = system.start(1)
         while second.get("ready")[0] != 200:
-            system.load.burst(50)
+            system.load.burst(10)
             time.sleep(0.1)  # what is found grows with the square of what is there
             assert second.process.poll() is None, second.said()
         system.load.burst(500)
