@@ -274,11 +274,12 @@ class Log:
 
         deadline = time.monotonic() + PATIENCE
         while True:
-            (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+            asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=5)
             try:
-                found = future.result().topic_partitions
-            except KafkaException:  # a broker that has just come back
-                assert time.monotonic() < deadline, "the broker does not tell what is committed"
+                found = next(iter(asked.values())).result().topic_partitions
+            except KafkaException as error:  # the broker has gone and come back: a client does not always get over it
+                assert time.monotonic() < deadline, f"the broker does not tell what is committed: {error}"
+                del self.admin
                 continue
             return {tp.partition: tp.offset for tp in found if tp.topic == name}
 
