@@ -7,6 +7,7 @@ Below HISTORY: `publications` (all of them), `outbox` (answers to backfill reque
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,10 +105,11 @@ def spark_schema(schema: pa.Schema) -> Any:
 def ensure_publications(spark: Any, places: Places) -> None:
     """Creates the table if it is not there. Several may do so at once."""
     from delta.tables import DeltaTable
+    from pyspark.errors import AnalysisException
 
     if DeltaTable.isDeltaTable(spark, places.publications):
         return
-    (
+    builder = (
         DeltaTable.createIfNotExists(spark)
         .location(places.publications)
         .comment("every publication, once for each partition and offset it was read from")
@@ -116,8 +118,34 @@ def ensure_publications(spark: Any, places: Places) -> None:
         # rows are deleted by rewriting their file: deletion vectors could not be read by everybody
         .property("delta.enableDeletionVectors", "false")
         .clusterBy(*_CLUSTERED)
-        .execute()
     )
+    try:
+        builder.execute()
+    except AnalysisException as error:
+        if error.getCondition() != "DELTA_TABLE_NOT_FOUND":
+            raise
+        _clear_stillborn(spark, places.publications)
+        builder.execute()
+
+
+def _clear_stillborn(spark: Any, place: str) -> None:
+    """Who was killed while creating a table may leave a log without a commit, and Delta then neither finds nor creates it.
+
+    Only what never came to be is removed: files not yet renamed, and folders that are empty.
+    """
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"{place}/_delta_log")
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    for each in files.listStatus(path) if files.exists(path) else ():
+        if each.isDirectory() or each.getPath().getName().startswith("."):
+            _delete_empty(files, each.getPath())
+    _delete_empty(files, path)
+
+
+def _delete_empty(files: Any, path: Any) -> None:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    with suppress(Py4JJavaError):  # a folder with something in it is somebody's
+        files.delete(path, False)
 
 
 def ensure_outbox(places: Places) -> None:

@@ -23,7 +23,7 @@ from spark_batch.kafka import read_topic
 from spark_batch.outbox import runs
 from spark_batch.position import ingested
 from spark_batch.publisher import Publisher
-from spark_batch.tables import Places, read_publications
+from spark_batch.tables import Places, ensure_publications, read_publications
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.requests import ask, stand
 
@@ -162,3 +162,16 @@ def test_lost_offsets_are_named() -> None:
         check_loss("t", {0: 5}, {0: (7, 9)})
     with pytest.raises(UserError, match="made anew"):
         check_loss("t", {0: 5}, {0: (0, 2)})
+
+
+@pytest.mark.parametrize("left", ["_staged_commits/", ".00000000000000000000.json.of-somebody.tmp"])
+def test_a_table_whose_creation_was_killed_is_created(spark: Any, tmp_path: Path, left: str) -> None:
+    places = Places(str(tmp_path))
+    remains = Path(places.publications) / "_delta_log" / left
+    if left.endswith("/"):
+        remains.mkdir(parents=True)
+    else:
+        remains.parent.mkdir(parents=True)
+        remains.write_text("{")
+    ensure_publications(spark, places)
+    assert read_publications(spark, places).count() == 0

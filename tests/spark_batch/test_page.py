@@ -38,6 +38,7 @@ def running(line: str, environment: dict[str, str], cwd: Path) -> Iterator[None]
         process.wait(60)
 
 
+@pytest.mark.timeout(900)
 def test_five_commands_from_nothing_to_a_backfilled_notification(tmp_path: Path) -> None:
     up, *rest = commands()
     assert len(rest) == 4
@@ -57,7 +58,7 @@ def test_five_commands_from_nothing_to_a_backfilled_notification(tmp_path: Path)
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
-                timeout=180,
+                timeout=600,
                 check=False,
             )
             assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
