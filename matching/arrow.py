@@ -24,81 +24,85 @@ from matching.columns import (
     NO_TIME,
     STRING_COLUMN,
     TIMESTAMP_COLUMN,
+    Batch,
     put_value,
 )
 from matching.kernel import inner, kernel
-from matching.keys import mix
 from matching.machine import load_i32, load_i64, load_u8
 from matching.normal_form import PREVIOUS
+from matching.reference import Pinned, pin, reference
 from matching.scalars import Int
+from matching.strings import StringView
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 
+_INT64: Final = pa.int64()
+_SCHEMAS: Final = 16
 SPECIAL: Final = ("_topic", "_published_at", "_expires_at")
 
-# Offsets in the structs of the C interface.
+# Offsets in the struct of the C interface.
 _A_OFFSET: Final = 16
 _A_BUFFERS: Final = 40
 _A_CHILDREN: Final = 48
-_S_FORMAT: Final = 0
-_S_NAME: Final = 8
-_S_COUNT: Final = 32
-_S_CHILDREN: Final = 40
-_S_DICTIONARY: Final = 48
 
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
+class ColumnView(NamedTuple):
+    """How columns lie in memory, which attributes they are (-1: none that matters), and whether they count as carried."""
+
+    kind: U8
+    attribute: I32
+    counted: U8
+
+
+columns_at = reference(ColumnView)
+
+
 class Layout(NamedTuple):
     """Of the columns of one schema, for one state of the attributes' numbers. `plain`: all columns are of a plain layout."""
 
     plain: bool
-    kind: U8
-    attribute: I32
-    counted: U8
+    columns: Pinned  # a ColumnView
     known: int
+    texts: bool
     special: tuple[str, ...]
     numbers: int
 
 
-class Exported(NamedTuple):
-    """Keep it while its addresses are used."""
+class Layouts:
+    """Of the schemas seen last. A caller has few, and mostly one: that one is looked at first, and found the same by its address."""
 
-    capsules: tuple[object, object]
-    schema: int
+    def __init__(self) -> None:
+        self._seen: tuple[tuple[pa.Schema, Layout], ...] = ()
+
+    def of(self, schema: pa.Schema, numbers: dict[str, int]) -> Layout:
+        for seen, known in self._seen:
+            if known.numbers == len(numbers) and schema.equals(seen):
+                return known
+        found = layout(schema, numbers)
+        self._seen = ((schema, found), *self._seen[: _SCHEMAS - 1])
+        return found
+
+
+class Exported(NamedTuple):
+    """Keep it while its address is used."""
+
+    capsule: object
     array: int
 
 
 def export(batch: pa.RecordBatch) -> Exported:
-    schema, array = batch.__arrow_c_array__()
-    return Exported((schema, array), _pointer(schema, b"arrow_schema") or 0, _pointer(array, b"arrow_array") or 0)
+    array = batch.__arrow_c_array__()[1]
+    return Exported(array, _pointer(array, b"arrow_array") or 0)
 
 
-@inner
-def _hash_text(address: Int, seed: Int) -> Int:
-    while True:
-        byte = load_u8(address)
-        if byte == 0:
-            return mix(seed)
-        seed = seed * np.uint64(0x100000001B3) ^ np.uint64(byte)
-        address += 1
-
-
-@kernel
-def schema_hash(schema: Int) -> Int:
-    """Of all names and formats."""
-    h = np.uint64(0xCBF29CE484222325)
-    children = load_i64(schema + _S_CHILDREN)
-    for c in range(load_i64(schema + _S_COUNT)):
-        child = load_i64(children + 8 * c)
-        h = _hash_text(load_i64(child + _S_FORMAT), h)
-        h = _hash_text(load_i64(child + _S_NAME), h)
-        if load_i64(child + _S_DICTIONARY):
-            h = mix(h + np.uint64(1))
-    return np.int64(h)
+def int64_column(numbers: npt.NDArray[np.int64]) -> pa.Int64Array:
+    """Without a copy, and without the questions that `pa.array` asks."""
+    return pa.Int64Array.from_buffers(_INT64, len(numbers), (None, pa.py_buffer(numbers)))
 
 
 def layout(schema: pa.Schema, numbers: dict[str, int]) -> Layout:
@@ -109,10 +113,15 @@ def layout(schema: pa.Schema, numbers: dict[str, int]) -> Layout:
     plain = all(kind is not None for kind, name in zip(kinds, names, strict=True) if name not in SPECIAL)
     return Layout(
         plain,
-        np.array([kind or 0 for kind in kinds], np.uint8),
-        np.array(attribute, np.int32),
-        np.array(counted, np.uint8),
+        pin(
+            ColumnView(
+                np.array([kind or 0 for kind in kinds], np.uint8),
+                np.array(attribute, np.int32),
+                np.array(counted, np.uint8),
+            )
+        ),
         sum(number >= 0 for number in attribute),
+        any(kind in (STRING_COLUMN, LARGE_STRING_COLUMN) for kind in kinds),
         tuple(name for name in names if name in SPECIAL),
         len(numbers),
     )
@@ -135,8 +144,10 @@ def _kind(kind: pa.DataType) -> int | None:
 
 
 @kernel
-def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
+def string_bytes(array: Int, columns: Int, rows: Int) -> Int:
     """Of all columns of strings that matter."""
+    kind = columns_at(columns).kind
+    attribute = columns_at(columns).attribute
     total = np.int64(0)
     children = load_i64(array + _A_CHILDREN)
     for c in range(len(kind)):
@@ -153,9 +164,16 @@ def string_bytes(array: Int, kind: U8, attribute: I32, rows: Int) -> Int:
 
 
 @kernel
-def fill(batch_address: Int, known_address: Int, array: Int, kind: U8, attribute: I32, counted: U8) -> None:
+def fill(batch: Int, known: Int, array: Int, columns: Int) -> None:
+    fill_batch(batch_at(batch), known_at(known).strings, array, columns_at(columns))
+
+
+@inner
+def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) -> None:
     """The batch has room for the entries and the strings, and nothing in it."""
-    batch = batch_at(batch_address)
+    kind = view.kind
+    attribute = view.attribute
+    counted = view.counted
     for row in range(len(batch.carried)):
         batch.vague[row] = 0
         batch.topic[row] = 0
@@ -163,7 +181,6 @@ def fill(batch_address: Int, known_address: Int, array: Int, kind: U8, attribute
         batch.published_at[row] = NO_TIME
         batch.expires_at[row] = NEVER_EXPIRES
         batch.publication[row] = row
-    strings = known_at(known_address).strings
     columns = len(kind)
     validity = np.empty(columns, np.int64)
     data = np.empty(columns, np.int64)

@@ -11,7 +11,7 @@ from matching.columns import Batch
 from matching.kernel import inner, kernel
 from matching.reference import reference
 from matching.scalars import Int
-from matching.verification import NO, Known, sort_by_row, verify
+from matching.verification import NO, UNSURE, Known, sort_by_row, verify
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
@@ -30,23 +30,25 @@ def answers_of(known_address: Int, batch_address: Int, rows: I32, slots: I32, at
 
 
 @inner
-def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
-    """Rows, slots and answers (YES or UNSURE) of the pairs that are not refuted, by row."""
+def checked(known: Known, batch: Batch, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8, Int]:
+    """Rows, slots and answers (YES or UNSURE) of the pairs that are not refuted, by row, and how many are unsure."""
     rows, slots = sort_by_row(rows, slots, len(batch.carried))
     answers = np.empty(len(rows), np.uint8)
     where = np.full(attributes + 1, -1, np.int32)
     verify(known, batch, rows, slots, where, answers)
     kept = 0
+    unsure = 0
     for i in range(len(rows)):
         if answers[i] != NO:
+            unsure += answers[i] == UNSURE
             rows[kept] = rows[i]
             slots[kept] = slots[i]
             answers[kept] = answers[i]
             kept += 1
-    return rows[:kept], slots[:kept], answers[:kept]
+    return rows[:kept], slots[:kept], answers[:kept], unsure
 
 
 @kernel
-def check(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8]:
+def check(known_address: Int, batch_address: Int, rows: I32, slots: I32, attributes: Int) -> tuple[I32, I32, U8, Int]:
     """The same for Python. Overwrites what it is given."""
     return checked(known_at(known_address), batch_at(batch_address), rows, slots, attributes)

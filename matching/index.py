@@ -16,13 +16,14 @@ from matching import records as r
 from matching.algorithms import create
 from matching.algorithms.auto import Auto
 from matching.algorithms.linear import scan_all
-from matching.arrow import Layout
+from matching.arrow import Layouts, int64_column
 from matching.attributes import Attributes
 from matching.checking import answers_of, check
 from matching.columns import NEVER_EXPIRES, NO_TIME, Batch, place
 from matching.condition import Condition
 from matching.explanation import Explanation, explain
 from matching.families import path_components
+from matching.few import ROWS, Few
 from matching.flat import Flat, Places, settle
 from matching.locks import ReadWriteLock
 from matching.memory import give_back
@@ -89,6 +90,7 @@ class Index:
     def __init__(self, algorithm: str = "auto", **options: Any) -> None:
         self._registry = Registry()
         self._algorithm = create(algorithm, self._registry, **options)
+        self._auto = self._algorithm if isinstance(self._algorithm, Auto) else None  # its ways are shorter
         # what the papers' algorithms do not speak of
         self._relaxed = create("auto", self._registry, relaxed=True)
         self._never: set[Identity] = set()
@@ -96,7 +98,8 @@ class Index:
         self._text_ids: bool | None = None
         self._lock = ReadWriteLock()
         self._one = One()
-        self._layouts: dict[int, Layout] = {}
+        self._few = Few()
+        self._layouts = Layouts()
 
     def __len__(self) -> int:
         return len(self._registry) + len(self._never)
@@ -294,11 +297,16 @@ class Index:
         `subscription_id`, sorted by row."""
         self._lock.acquire_read()
         try:
+            auto = self._auto if table.num_rows <= ROWS else None
+            if auto and not (self._text_ids or self._relaxed_slots or self._registry.has_disjunctions):
+                quick = self._few.match(table, self._registry, self._layouts, auto.blocks_address)
+                if quick is not None:
+                    return quick
             found = self._matches(FromTable(table, self._registry, self._layouts))
             ids = self._id_column(found.slots)
         finally:
             self._lock.release_read()
-        return pa.Table.from_arrays([pa.array(found.rows.astype(np.int64)), ids], names=["row", "subscription_id"])
+        return pa.Table.from_arrays([int64_column(found.rows.astype(np.int64)), ids], names=["row", "subscription_id"])
 
     def match_attributes(
         self,
@@ -461,17 +469,17 @@ class Index:
 
     def _matches(self, publications: Publications) -> Matches:
         registry = self._registry
-        if isinstance(self._algorithm, Auto) and not self._relaxed_slots:
-            rows, slots, answers = self._algorithm.matches(publications.address, publications.rows)
+        if self._auto is not None and not self._relaxed_slots:
+            rows, slots, answers, unsure = self._auto.matches(publications.address, publications.rows)
         else:
             rows, slots = self._candidates(publications.batch)
-            if len(rows):
-                rows, slots, answers = check(registry.known_at, publications.address, rows, slots, len(registry.names))
-        if not len(rows):
-            return Matches(rows, slots)
-        unsure = np.flatnonzero(answers == UNSURE)
-        if len(unsure):
-            self._decide(publications, rows, slots, unsure, answers)
+            if not len(rows):
+                return Matches(rows, slots)
+            rows, slots, answers, unsure = check(
+                registry.known_at, publications.address, rows, slots, len(registry.names)
+            )
+        if unsure:
+            self._decide(publications, rows, slots, np.flatnonzero(answers == UNSURE), answers)
             keep = answers != NO
             rows, slots = rows[keep], slots[keep]
         if registry.has_disjunctions or publications.renumbered:
@@ -510,9 +518,9 @@ class Index:
         until = NEVER_EXPIRES if expires_at is None else moment(expires_at)
         self._lock.acquire_read()
         try:
-            if not isinstance(self._algorithm, Auto) or self._relaxed_slots or registry.has_disjunctions:
+            if self._auto is None or self._relaxed_slots or registry.has_disjunctions:
                 return None
-            slots = self._one.slots(registry, self._algorithm.blocks_address, attributes, when, until)
+            slots = self._one.slots(registry, self._auto.blocks_address, attributes, when, until)
             return None if slots is None else self._names_of(registry.slots.ids[slots])
         finally:
             self._lock.release_read()
@@ -612,9 +620,9 @@ class Index:
         return names
 
     def _id_column(self, slots: I32) -> pa.Array:
-        numbers = self._registry.slots.ids[slots]
+        numbers = self._registry.slots.ids.take(slots)
         if not self._text_ids:
-            return pa.array(numbers)
+            return int64_column(numbers)
         offsets, heap = gather(self._registry.id_strings.view, numbers)
         return pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(heap))
 

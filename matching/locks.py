@@ -11,19 +11,21 @@ class ReadWriteLock:
     """A writer waits for the readers inside and keeps new ones out, so it is not starved. Not re-entrant."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
+        # readers take the lock itself, which is several times quicker than through the condition
+        self._mutex = threading.Lock()
+        self._condition = threading.Condition(self._mutex)
         self._readers = 0
         self._writing = False
         self._waiting = 0
 
     def acquire_read(self) -> None:
-        with self._condition:
+        with self._mutex:
             while self._writing or self._waiting:
                 self._condition.wait()
             self._readers += 1
 
     def release_read(self) -> None:
-        with self._condition:
+        with self._mutex:
             self._readers -= 1
             if not self._readers and self._waiting:
                 self._condition.notify_all()

@@ -22,7 +22,6 @@ from matching.publications import encoded
 from matching.reference import pin
 from matching.registry import Registry
 from matching.scalars import Bool, Int
-from matching.verification import UNSURE
 
 I32 = npt.NDArray[np.int32]
 
@@ -46,8 +45,8 @@ def _match_one(
         put_value(batch, i, load_i64(at), tag, bits, offset, load_i64(at + 24), batch.heap, known.strings)
     batch.start[1] = count
     rows, slots, n = find(blocks, known, batch, False, 1, attributes)
-    _, slots, answers = checked(known, batch, rows[:n], slots[:n], attributes)
-    return not (answers == UNSURE).any(), slots
+    _, slots, _, unsure = checked(known, batch, rows[:n], slots[:n], attributes)
+    return unsure == 0, slots
 
 
 class One(threading.local):

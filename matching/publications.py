@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from matching import attributes as tags
-from matching.arrow import Layout, export, fill, layout, schema_hash, string_bytes
+from matching.arrow import Layouts, export, fill, string_bytes
 from matching.attributes import Attributes
 from matching.columns import Batch, FlatBatch, batch_of_attributes, batch_of_table, settle_columns
 from matching.evaluate import satisfies
@@ -23,7 +23,6 @@ from matching.reference import pin
 from matching.registry import Registry
 from matching.values import Box, Circle, Path, Point
 
-_SCHEMAS: Final = 256  # schemas remembered: a caller has few
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 
@@ -62,7 +61,7 @@ class Publications:
 
 
 class FromTable(Publications):
-    def __init__(self, table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> None:
+    def __init__(self, table: pa.Table, registry: Registry, layouts: Layouts) -> None:
         """`layouts` remembers the schemas seen, across tables."""
         self._table = table
         batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
@@ -71,24 +70,19 @@ class FromTable(Publications):
         super().__init__(batch)
 
     @staticmethod
-    def _plain(table: pa.Table, registry: Registry, layouts: dict[int, Layout]) -> FlatBatch | None:
+    def _plain(table: pa.Table, registry: Registry, layouts: Layouts) -> FlatBatch | None:
         """The quick way, for columns of plain layouts."""
         if not table.num_rows or not table.num_columns:
             return None
-        batches = table.to_batches()
-        exported = export(batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0])
-        key = schema_hash(exported.schema)
-        known = layouts.get(key)
-        if known is None or known.numbers != len(registry.numbers):
-            if len(layouts) >= _SCHEMAS:
-                layouts.clear()
-            known = layouts[key] = layout(table.schema, registry.numbers)
+        known = layouts.of(table.schema, registry.numbers)
         if not known.plain:
             return None
+        batches = table.to_batches()
+        exported = export(batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0])
         rows = table.num_rows
-        text = int(string_bytes(exported.array, known.kind, known.attribute, rows))
+        text = int(string_bytes(exported.array, known.columns.address, rows)) if known.texts else 0
         out = FlatBatch(rows, rows * known.known, text)
-        fill(out.address, registry.known_at, exported.array, known.kind, known.attribute, known.counted)
+        fill(out.address, registry.known_at, exported.array, known.columns.address)
         if known.special:
             settle_columns(out.arrays(), table, registry.known.topics)
         return out

@@ -78,6 +78,8 @@ NO: Final = 0
 YES: Final = 1
 UNSURE: Final = 2
 
+_KIND_AND_OPEN: Final = 31 << 7 | LOW_OPEN | HIGH_OPEN  # of a part's header
+
 
 @inner
 def _number_within(words: U32, at: Int, kind: Int, flags: Int, tag: Int, bits: Int) -> Bool:
@@ -264,6 +266,7 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
         return NO
     relaxed = flags & np.uint32(SYMMETRIC | INTERSECT) != 0
     vague = batch.vague[row] != 0
+    plain = not vague and not relaxed
     count = part_count(words, at)
     at = parts_begin(words, at)
     result = UNSURE if vague else YES
@@ -271,6 +274,20 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     for _ in range(count):
         header = words[at]
         entry = np.int64(where[header >> np.uint32(12)])
+        if plain and entry >= 0 and batch.tag[entry] == INTEGER:
+            # what most records are made of, without a call
+            kind = header & np.uint32(_KIND_AND_OPEN)
+            bits = batch.bits[entry]
+            if kind == np.uint32(RANGE_32 << 7):
+                if bits < read_32(words, at + 1) or bits > read_32(words, at + 2):
+                    return NO
+                at += 3
+                continue
+            if kind == np.uint32(EQUAL_32 << 7):
+                if bits != read_32(words, at + 1):
+                    return NO
+                at += 2
+                continue
         if entry < 0:
             if (not relaxed or previous[header >> np.uint32(12)]) and (header >> np.uint32(7)) & np.uint32(
                 31

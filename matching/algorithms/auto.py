@@ -108,13 +108,18 @@ class Auto(Algorithm):
         room = pin(scratch(self._longest, int(max(sizes.max(), 1100))))
         chunks = -(-sizes[sizes > v.INLINE_SLOTS] // MOST)
         self._reserve("leaf", int(self._blocks.state[v.LEAVES]) + 32 * int(chunks.sum()) + 200)
-        self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + chunks // 32).sum()) + 100)
+        self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + (chunks + 31) // 32).sum()) + 100)
         done = 0
         while True:
+            before = done
             done = int(kernels.build(self._at, self.registry.known_at, slots, groups, done, room.address))
             if done == len(slots):
                 break
             self._grow()
+            if done == before:
+                # a group that is larger than what is spare
+                for pool in ("leaf", "node"):
+                    self._reserve(pool, 2 * capacity(self._blocks, pool))
 
     def remove(self, slots: I32) -> None:
         kernels.remove(self._at, self.registry.known_at, slots)
@@ -132,9 +137,9 @@ class Auto(Algorithm):
         )
         return rows[:n], slots[:n]
 
-    def matches(self, batch: int, rows: int) -> tuple[I32, I32, U8]:
-        """The short way, for a batch at an address: verified already; rows, slots and answers by row."""
-        found: tuple[I32, I32, U8] = kernels.matches(
+    def matches(self, batch: int, rows: int) -> tuple[I32, I32, U8, int]:
+        """The short way, for a batch at an address: verified already; rows, slots and answers by row, and how many are unsure."""
+        found: tuple[I32, I32, U8, int] = kernels.matches(
             self._at,
             self.registry.known_at,
             batch,

@@ -273,9 +273,10 @@ class Counting(Algorithm):
             )
             if done == len(slots):
                 return
-            self._reserve(2 * longest)
+            if self._reserve(2 * longest):
+                continue
+            # it was no predicate that had no place: by half, as often as it takes until the slot's lists fit
             view = self._view
-            # by half, as often as it takes until the slot's lists fit
             room = len(view.words) + len(view.words) // 2
             self._view = view._replace(words=longer(view.words, room))
 
@@ -312,8 +313,9 @@ class Counting(Algorithm):
         by_predicate = view.list_at.nbytes + view.length.nbytes + view.capacity.nbytes
         return self.predicates.nbytes + by_slot + by_predicate + int(view.state[_WORDS]) * 4
 
-    def _reserve(self, more: int) -> None:
-        self.predicates.reserve(len(self.registry.names), more)
+    def _reserve(self, more: int) -> bool:
+        """Returns whether there was too little room for predicates."""
+        grew = self.predicates.reserve(len(self.registry.names), more)
         view = self._view
         predicates = len(self.predicates.view.attribute)
         if predicates > len(view.length):
@@ -332,3 +334,4 @@ class Counting(Algorithm):
                 unasked_place=longer(view.unasked_place, room),
             )
         self._view = view
+        return grew

@@ -323,8 +323,9 @@ class PredicateIndex:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.view) + sum(array.nbytes for array in self.order)
 
-    def reserve(self, attributes: int, more: int) -> None:
-        """Room for attributes in all, and for so many more predicates."""
+    def reserve(self, attributes: int, more: int) -> bool:
+        """Room for attributes in all, and for so many more predicates. Returns whether something had to grow."""
+        before = self.view, self.order
         view = self.view
         if attributes > len(view.by_attribute):
             room = 2 * attributes
@@ -353,6 +354,7 @@ class PredicateIndex:
         if not ordered_room(self.order, more):
             self.order = larger_order(self.order, more)
         self.view = view
+        return before[0] is not view or before[1] is not self.order
 
     def expect(self, attribute: int, present: float, selectivity: float) -> None:
         """What is known beforehand: the share of publications that carry an attribute, and that satisfy an equality on it."""

@@ -122,7 +122,7 @@ def candidates(blocks: Int, known: Int, batch: Int, relaxed: Bool, noted: Int, a
 
 
 @kernel
-def matches(blocks: Int, known: Int, batch: Int, noted: Int, attributes: Int) -> tuple[I32, I32, U8]:
-    """Rows, slots and answers, verified: all in one, since a call from Python costs as much as a small batch."""
+def matches(blocks: Int, known: Int, batch: Int, noted: Int, attributes: Int) -> tuple[I32, I32, U8, Int]:
+    """Rows, slots and answers, verified, and how many are unsure: all in one, since a call from Python costs as much as a small batch."""
     rows, slots, n = find(blocks_at(blocks), known_at(known), batch_at(batch), False, noted, attributes)
     return checked(known_at(known), batch_at(batch), rows[:n], slots[:n], attributes)

@@ -99,9 +99,8 @@ def has_room_for(blocks: Blocks, members: Int) -> Bool:
     """For a new group of so many."""
     state = blocks.state
     chunks = (members + MOST - 1) // MOST
-    return state[LEAVES] + 32 * chunks + 80 < len(blocks.leaf_count) and state[NODES] + chunks + chunks // 32 + 8 < len(
-        blocks.children
-    )
+    nodes = chunks + (chunks + 31) // 32
+    return state[LEAVES] + 32 * chunks + 80 < len(blocks.leaf_count) and state[NODES] + nodes + 8 < len(blocks.children)
 
 
 @inner

@@ -39,8 +39,8 @@ from matching.verification import Known
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 
-FILL: Final = 24  # members a leaf gets: a quarter is left for what comes
-MOST: Final = 700  # members that a chunk is laid out with: more become two chunks
+FILL: Final = 28  # members a leaf gets: an eighth is left for what comes
+MOST: Final = 840  # members that a chunk is laid out with: more become two chunks. Two leaves are left to be split
 
 
 @inner
@@ -402,7 +402,7 @@ def hang_in_root(blocks: Blocks, group: Int, chunk: Int) -> None:
 
 @inner
 def tile(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> None:
-    """Lays out a chunk anew, or, if it is more than two thirds full, in two."""
+    """Lays out a chunk anew, or, if it holds more than MOST, in two."""
     group = np.int64(blocks.node_group[chunk])
     n = _collect(blocks, known, chunk, s)
     epoch = np.int64(blocks.node_epoch[chunk])

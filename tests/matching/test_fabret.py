@@ -211,6 +211,25 @@ def test_inequalities_are_predicates_too(algorithm: str) -> None:
     assert sorted(index.match_table(cases)["subscription_id"].to_pylist()) == [0, 1, 1, 1, 1, 1, 1, 1, 2]
 
 
+def test_counting_takes_room_for_associations_only_when_they_need_it() -> None:
+    """Each distinct bound is a predicate: their tables fill many times, the lists of slots hardly."""
+    index = Index(algorithm="counting")
+    ids = np.arange(3_000)
+    for number in range(4):
+        ranges = pa.table(
+            {
+                "subscription_id": ids + 3_000 * number,
+                "attribute": [f"a{number}"] * len(ids),
+                "operator": ["between"] * len(ids),
+                "value_int64": ids,
+                "high_int64": ids + 7,
+            }
+        )
+        index.add_predicates(ranges)
+    view = algorithm_of(index)._view
+    assert len(view.words) < 4 * int(view.state[0])
+
+
 def test_propagation_spreads_over_the_least_filled_access_predicates() -> None:
     index = Index(algorithm="propagation")
     index.add_predicates(load(4_000, seed=1, names=range(8), values=10, predicates=4, fixed=2))

@@ -202,6 +202,62 @@ def test_columns_of_every_arrow_type_are_taken() -> None:
     assert index.match_table(pa.table({"x": pa.array([], pa.int64())})).num_rows == 0
 
 
+def test_a_few_publications_are_answered_as_many_are() -> None:
+    """They go a shorter way: with strings, nulls, unknown columns, other types in a known column, and no memory left behind."""
+    index = Index()
+    index.add(1, "kind = 'accident' AND severity >= 3")
+    index.add(2, "severity BETWEEN 2 AND 4")
+    index.add(3, "kind LIKE 'acc%'")
+    index.add(4, "lane IS NULL AND kind IS NOT NULL")
+    many = pa.table(
+        {
+            "kind": ["accident", "jam", None, "accident"] * 20,
+            "severity": [3, 2, 4, None] * 20,
+            "lane": pa.nulls(80, pa.int64()),
+            "unknown": [1.5] * 80,
+        }
+    )
+    expected = [[1, 2, 3, 4], [2, 4], [2], [3, 4]]
+    found = index.match_table(many)
+    by_row = [
+        sorted(found.filter(pa.compute.equal(found["row"], row))["subscription_id"].to_pylist()) for row in range(80)
+    ]
+    assert by_row == expected * 20
+    before = pa.total_allocated_bytes()
+    for begin in range(9):
+        few = index.match_table(many.slice(begin, 3))
+        assert few.schema == found.schema
+        assert sorted(zip(few["row"].to_pylist(), few["subscription_id"].to_pylist(), strict=True)) == [
+            (row, name) for row in range(3) for name in expected[(begin + row) % 4]
+        ]
+    del few
+    assert pa.total_allocated_bytes() == before
+    assert index.match_table(many.slice(0, 1).set_column(1, "severity", pa.array(["3"])))[
+        "subscription_id"
+    ].to_pylist() == [3, 4]
+    assert index.match_table(pa.concat_tables([many.slice(0, 1), many.slice(1, 1)]))["subscription_id"].to_pylist() == [
+        1,
+        2,
+        3,
+        4,
+        2,
+        4,
+    ]
+    assert index.match_table(many.slice(0, 0)).num_rows == 0
+    assert index.match_table(pa.table({"unknown": [1]})).num_rows == 0
+    index.add_predicates(
+        pa.table(
+            {
+                "subscription_id": range(10, 6000),
+                "attribute": ["lane"] * 5990,
+                "operator": ["="] * 5990,
+                "value_int64": [5] * 5990,
+            }
+        )
+    )
+    assert index.match_table(pa.table({"lane": [5]})).num_rows == 5990
+
+
 def test_attributes_as_codecs_fill_them() -> None:
     index = Index()
     index.add("s", "x = 1 AND y = 'b'")

@@ -52,6 +52,11 @@ def same(auto: Index, linear: Index, table: pa.Table) -> int:
         assert len(pairs) == found.num_rows
         answers.append(pairs)
     assert answers[0] == answers[1]
+    # a few publications go another way than many
+    for begin, count in ((0, 1), (7, 1), (3, 20)):
+        found = auto.match_table(table.slice(begin, count))
+        pairs = set(zip(found["row"].to_pylist(), found["subscription_id"].to_pylist(), strict=True))
+        assert pairs == {(row - begin, name) for row, name in answers[0] if begin <= row < begin + count}
     return len(answers[0])
 
 
@@ -130,3 +135,19 @@ def test_large_writes_are_laid_out_at_once(style: str) -> None:
     assert auto.remove_many(np.arange(12_000)) == 6000
     left = auto.counters()
     assert (left["slots"], left["groups"], left["leaves"], left["nodes"]) == (0, 0, 0, 0)
+
+
+def test_groups_a_little_larger_than_a_chunk() -> None:
+    """Each needs a root beside its chunks: room for many of them has to be foreseen."""
+    ids = np.arange(150 * 850)
+    table = pa.table(
+        {
+            "subscription_id": ids,
+            "attribute": pa.DictionaryArray.from_arrays(np.zeros(len(ids), np.int32), ["a"]),
+            "operator": pa.DictionaryArray.from_arrays(np.zeros(len(ids), np.int32), ["="]),
+            "value_int64": ids % 150,
+        }
+    )
+    index = Index()
+    index.add_predicates(table)
+    assert sorted(index.match({"a": 7})) == list(range(7, len(ids), 150))
