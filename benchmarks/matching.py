@@ -124,6 +124,17 @@ def removal_rate(index: Index, subscriptions: int) -> float:
     return len(order) / (time.process_time() - begin)
 
 
+def structured_rate(predicates: pa.Table, size: int) -> float:
+    """Subscriptions that `add_predicates` takes a second, in batches, into an index that holds as many already."""
+    half = int(predicates.num_rows) // 2
+    index = Index()
+    index.add_predicates(predicates.slice(0, half))
+    spent = 0.0
+    for at in range(half, predicates.num_rows, 5 * size):
+        spent += least(partial(index.add_predicates, predicates.slice(at, 5 * size)), 1)
+    return half / 5 / spent
+
+
 def python_match(index: Index, load: Load) -> float:
     """Microseconds of one `match` of a dictionary."""
     rows = load.publications.slice(0, 200).to_pylist()
@@ -152,10 +163,14 @@ def writes(million: int) -> dict[str, float]:
         index = Index()
         seconds = least(partial(index.add_predicates, load.predicates), 1)
         measured[f"{load.name}: loading {load.subscriptions:,} through add_predicates, seconds"] = seconds
-        measured[f"{load.name}: structured conditions taken a second"] = load.subscriptions / seconds
+        measured[f"{load.name}: structured conditions taken a second, all at once"] = load.subscriptions / seconds
         if load.name == "equality-led":
             measured[f"{load.name}: one match of a dictionary from Python, us"] = python_match(index, load)
         measured[f"{load.name}: removed a second, in batches of {BATCH:,}"] = removal_rate(index, load.subscriptions)
+    for name, predicates in (("equality-led", loads.equality_predicates), ("range-led", loads.range_predicates)):
+        for size in (BATCH, 10 * BATCH):
+            rate = structured_rate(predicates(million // 5), size)
+            measured[f"{name}: structured conditions taken a second, in batches of {size:,}"] = rate
     for name, text_of in LOADS.items():
         measured[f"add_many, {name}: conditions a second, in batches of {BATCH:,}"] = condition_rate(text_of)
     return measured
@@ -233,12 +248,15 @@ def show(console: Console, figures: list[Figure]) -> None:
         "loading s",
         "bytes each",
         "matches",
+        "the scan takes",
     ):
         table.add_column(heading, justify="left" if heading in ("load", "algorithm") else "right")
+    scan = {(f.load, f.subscriptions): f.batch_us for f in figures if f.algorithm == "linear"}
     for f in figures:
+        times = scan.get((f.load, f.subscriptions), float("nan")) / f.batch_us
         table.add_row(
             f.load, f"{f.subscriptions:,}", f.algorithm, f"{f.batch_us:,.2f}", f"{f.single_us:,.0f}", f"{f.load_s:.2f}",
-            f"{f.bytes_each:.0f}", f"{f.matches:.2f}",
+            f"{f.bytes_each:.0f}", f"{f.matches:.2f}", f"{times:,.1f} x",
         )  # fmt: skip
     console.print(table)
 

@@ -60,6 +60,8 @@ class Scratch(NamedTuple):
     value: U64
     fraction: F64
     carried: F64
+    first: U8  # codes of today
+    last: U8
     chosen: I32
     member: I32
     member_lanes: U8  # nine bytes each
@@ -76,7 +78,8 @@ def scratch(longest: int, members: int = 1100) -> Scratch:
     room = longest + 1
     return Scratch(
         np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64),
-        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.int32),
+        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.uint8),
+        np.empty(room, np.uint8), np.empty(room, np.int32),
         np.empty(members, np.int32), np.empty(members * 9, np.uint8), np.empty(members * 4, np.uint8),
         np.empty(members, np.int32), np.empty(members, np.int32), np.empty(1 << 13, np.int32), np.empty(256, np.int32),
         np.empty(TABLE, np.uint8),
@@ -362,7 +365,8 @@ def unbound(blocks: Blocks, attributes: Int) -> I32:
 
 @inner
 def drifted(blocks: Blocks, attributes: Int) -> I32:
-    """Attributes whose bounds crowd in their codes twice as much as they would in fresh ones."""
+    """Attributes whose bounds crowd in their codes four times as much as they would in fresh ones: twice is what one sees when nothing has
+    drifted, since the fresh ones are made from the very sample that they are held against."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
     fresh = np.empty(SPLITS, np.uint64)
     n = 0
@@ -373,7 +377,7 @@ def drifted(blocks: Blocks, attributes: Int) -> I32:
             continue
         keys = blocks.reservoir[a * RESERVOIR : a * RESERVOIR + count]
         _fresh_splits(blocks, a, fresh)
-        if _crowding(blocks.splits, row, keys) > 2 * _crowding(fresh, 0, keys):
+        if _crowding(blocks.splits, row, keys) > 4 * _crowding(fresh, 0, keys):
             out[n] = a
             n += 1
     return out[:n]

@@ -30,7 +30,8 @@ def carried_share(blocks: Blocks, attribute: Int) -> Float:
 
 @inner
 def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
-    """Fills the constraints of a slot and, as `fraction`, the share of publications that are thought to satisfy each."""
+    """Fills the constraints of a slot, their codes where there are any, and, as `fraction`, the share of publications that are thought to
+    satisfy each."""
     n = constraints(known.records, known.strings, slot, s.attribute, s.kind, s.low, s.high, s.value)
     epoch = blocks.state[EPOCH]
     for k in range(n):
@@ -42,17 +43,22 @@ def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
             continue
         if s.kind[k] == PRESENT:
             s.fraction[k] = carried
+            s.first[k] = 1
+            s.last[k] = CODES
             continue
         share = 0.5
         if a < MAX_BOUND and blocks.split_row[2 * a]:
             one = 1.0 / max(np.float64(blocks.distinct[a]), 1.0)
-            if s.kind[k] == EQUAL:
-                share = one
-            else:
-                row = np.int64(blocks.split_row[binding_of(blocks, a, epoch)])
-                first = code_in_row(blocks.splits, row, s.low[k])
-                last = code_in_row(blocks.splits, row, s.high[k])
+            row = np.int64(blocks.split_row[binding_of(blocks, a, epoch)])
+            first = code_in_row(blocks.splits, row, s.low[k])
+            last = first
+            share = one
+            if s.kind[k] != EQUAL:
+                # nothing satisfies a range that is inside out; anything will do for its codes
+                last = max(code_in_row(blocks.splits, row, s.high[k]), first)
                 share = max((last - first + 1) / CODES, one)
+            s.first[k] = first
+            s.last[k] = last
         elif s.kind[k] == EQUAL:
             share = 0.01
         s.fraction[k] = min(carried * share, 1.0)
@@ -60,8 +66,19 @@ def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
 
 
 @inner
-def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, epoch: Int, out: U8, at: Int) -> None:
-    """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first."""
+def codes_of(s: Scratch, n: Int, attribute: Int) -> tuple[Int, Int]:
+    """What a slot that has just been described asks of an attribute; everything, if it asks nothing."""
+    for k in range(n):
+        if s.attribute[k] == attribute:
+            return np.int64(s.first[k]), np.int64(s.last[k])
+    return np.int64(0), np.int64(255)
+
+
+@inner
+def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, out: U8, at: Int) -> None:
+    """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first. The slot
+    has just been described."""
+    epoch = blocks.state[EPOCH]
     for k in range(3):
         out[at + 3 * k] = 0
         out[at + 3 * k + 1] = 0
@@ -90,11 +107,9 @@ def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, epoch: Int, out: 
             if best < 0:
                 break
             s.chosen[best] = 1
-            binding = binding_of(blocks, np.int64(s.attribute[best]), epoch)
-            row = np.int64(blocks.split_row[binding])
-            first = code_in_row(blocks.splits, row, s.low[best])
-            last = max(code_in_row(blocks.splits, row, s.high[best]), first)
-            cell = blocks.cell[binding]
+            first = s.first[best]
+            last = s.last[best]
+            cell = blocks.cell[binding_of(blocks, np.int64(s.attribute[best]), epoch)]
             # kept in the order of cells, so that the first lanes of many slots are of few attributes
             place = made
             while place > 0 and out[at + 3 * (place - 1)] > cell:

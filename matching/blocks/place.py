@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row, pair_cell
-from matching.blocks.describe import describe, make_lanes
+from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, pair_cell
+from matching.blocks.describe import codes_of, describe, make_lanes
 from matching.blocks.lanes import box_test
 from matching.blocks.pools import (
     clear_box,
@@ -32,7 +32,6 @@ from matching.blocks.tiling import (
     box_of_chunk,
     dimension,
     draw_first_lane,
-    hull_codes,
     lay_group,
     put_box,
     split_leaf,
@@ -283,7 +282,7 @@ def _open_leaf(blocks: Blocks, known: Known, group: Int, count: Int, s: Scratch)
     for i in range(count):
         slot = np.int64(blocks.group_slots[INLINE_SLOTS * group + i])
         n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+        make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
         _write_lane(blocks, leaf, i, slot, s.member_lanes, 0)
     blocks.group_form[group] = LEAF
     blocks.group_ref[group] = leaf
@@ -436,16 +435,12 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
     epoch = blocks.state[EPOCH]
-    low_a = 0
-    high_a = 255
-    low_b = 0
-    high_b = 255
     while True:
-        if a >= 0:
-            low_a, high_a, low_b, high_b = hull_codes(blocks, known, slot, a, b, epoch)
         if not n:
             n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+        low_a, high_a = codes_of(s, n, a)
+        low_b, high_b = codes_of(s, n, b)
+        make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
         if blocks.group_form[group] == ROOTS:
             chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, s)
         if blocks.node_epoch[chunk] != epoch:
@@ -479,7 +474,7 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
                 continue
             # many small leaves and a full one: the next best will do
             n = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, n, blocks.group_table[group], epoch, s.member_lanes, 0)
+            make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
             position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high, False)
         break
     leaf = np.int64(blocks.child[chunk * 32 + position])
@@ -583,26 +578,18 @@ def build(blocks: Blocks, known: Known, slots: I32, groups: I32, begin: Int, s: 
 @inner
 def _collect_new(blocks: Blocks, known: Known, group: Int, slots: I32, begin: Int, end: Int, s: Scratch) -> None:
     """Lanes and codes of slots that have no place yet, into the scratch."""
-    epoch = blocks.state[EPOCH]
     table = np.int64(blocks.group_table[group])
     for i in range(begin, end):
         member = i - begin
         if i + 8 < end:
             prefetch(known.records.words, np.int64(known.records.offset[slots[i + 8]]))
         n = describe(blocks, known, np.int64(slots[i]), s)
-        make_lanes(blocks, s, n, table, epoch, s.member_lanes, 9 * member)
+        make_lanes(blocks, s, n, table, s.member_lanes, 9 * member)
         s.member[member] = slots[i]
         s.order[member] = member
         for which in range(2):
             attribute = dimension(blocks, group, which)
-            first = 0
-            last = 255
-            if attribute >= 0:
-                row = np.int64(blocks.split_row[binding_of(blocks, attribute, epoch)])
-                for k in range(n):
-                    if s.attribute[k] == attribute:
-                        first = code_in_row(blocks.splits, row, s.low[k])
-                        last = max(code_in_row(blocks.splits, row, s.high[k]), first)
+            first, last = codes_of(s, n, attribute)
             s.member_codes[4 * member + 2 * which] = first
             s.member_codes[4 * member + 2 * which + 1] = last
 
@@ -636,7 +623,7 @@ def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s:
         if blocks.leaf_count[leaf] < 32:
             if not n:
                 n = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, n, blocks.group_table[group], blocks.state[EPOCH], s.member_lanes, 0)
+            make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
             _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
             return
         _open_chunk(blocks, known, group, s)
@@ -654,7 +641,7 @@ def recode_leaf(blocks: Blocks, known: Known, leaf: Int, s: Scratch) -> None:
         if slot < 0:
             continue
         n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, table, epoch, s.member_lanes, 0)
+        make_lanes(blocks, s, n, table, s.member_lanes, 0)
         for k in range(9):
             blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[k]
     blocks.leaf_epoch[leaf] = epoch

@@ -119,7 +119,7 @@ def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scra
         s.member[n] = slot
         if recode:
             found = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, found, blocks.group_table[group], epoch, s.member_lanes, 9 * n)
+            make_lanes(blocks, s, found, blocks.group_table[group], s.member_lanes, 9 * n)
         else:
             for k in range(9):
                 s.member_lanes[9 * n + k] = blocks.lanes[leaf * LEAF_LANES + 32 * k + lane]

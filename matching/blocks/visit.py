@@ -473,7 +473,7 @@ def candidates(
 
     Level by level for many pairs at a time, not pair by pair down to the leaf: so what a level needs from memory is asked for early."""
     total = len(batch.carried)
-    room = max(64, 4 * total)
+    room = max(4096, 4 * total)
     reached_rows, reached, pairs = _reach_by_attributes(
         blocks, batch, relaxed, attributes, np.empty(room, np.int32), np.empty(room, np.int32)
     )
