@@ -507,7 +507,8 @@ class Registry:
         need = used + max(0, slots - int(self._state[_FREE_SLOTS]))
         view = self.slots
         if need > len(view.ids):
-            room = max(need, used + used // 2)
+            # an eighth more, so that the first small write after a large one does not copy everything
+            room = max(need + need // 8, used + used // 2)
             view = SlotView(longer(view.ids, room), longer(view.head, room), longer(view.following, room), view.table)
             self._offset = longer(self._offset, room)
             self._free_slots = longer(self._free_slots, room)

@@ -196,7 +196,7 @@ class Auto(Algorithm):
         for pool, need in needs:
             have = capacity(self._blocks, pool)
             if need > have:
-                self._reserve(pool, max(need, have + have // 2))
+                self._reserve(pool, max(need + need // 8, have + have // 2))
         self._blocks.state[v.NAMES] = len(registry.names)
         if registry.longest > self._longest:
             self._longest = 2 * registry.longest

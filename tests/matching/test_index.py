@@ -258,6 +258,23 @@ def test_a_few_publications_are_answered_as_many_are() -> None:
     assert index.match_table(pa.table({"lane": [5]})).num_rows == 5990
 
 
+def test_one_publication_of_integers() -> None:
+    """It goes a shorter way, which remembers its names."""
+    index = Index()
+    index.add(1, "a = 1 AND b > 5")
+    index.add(2, "previous.a = 7")
+    index.add(3, "a > 100")
+    assert index.match({"a": 1, "b": 6, "other": 3}) == [1]
+    assert index.match({"b": 6, "a": 1}) == [1]
+    assert index.match({"a": 1, "b": 5}) == []
+    assert index.match({"a": 2**63 - 1, "b": 6}) == [3]
+    assert index.match({"a": 2**70, "b": 6}) == index.match({"a": 2**70, "b": 6, "text": "x"})
+    assert index.match({"a": True, "b": 6}) == []
+    index.add(4, "other = 3")  # a name that was none before
+    assert sorted(index.match({"a": 1, "b": 6, "other": 3})) == [1, 4]
+    assert index.match({}) == []
+
+
 def test_attributes_as_codecs_fill_them() -> None:
     index = Index()
     index.add("s", "x = 1 AND y = 'b'")
