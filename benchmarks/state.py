@@ -157,6 +157,9 @@ def plot(chosen: list[Load], results: list[Result], file: Path) -> None:
         if load.limit_us is not None:
             axes.plot([load.limit_us] * 2, [at - 0.4, at + 0.4], color="black")
     axes.set_xscale("log")
+    axes.set_xlim(left=1)
+    axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
+    axes.minorticks_off()
     axes.invert_yaxis()
     axes.set_xlabel("microseconds an operation, one core; a line is the limit")
     figure.tight_layout()
