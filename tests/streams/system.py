@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, astuple, dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
@@ -43,7 +43,7 @@ from schemas import (
     encode,
 )
 from schemas.codec import Format
-from streams.reference import Partition
+from streams.reference import Found, Partition
 from streams.router import normal_form
 from streams.routing import make_scheme
 from tests.conftest import StartWorker
@@ -332,14 +332,7 @@ def check(log: Log, *, repeats: bool = False) -> int:
     offers: Counter[tuple[Any, ...]] = Counter()
     requests: dict[bytes, Any] = {}
     for number, messages in log.read("rendezvous").items():
-        reference = Partition(number, log.setup.hot)
-        for message in messages:
-            if message.offset() >= ends.get(number, 0):
-                break
-            envelope = decode_rendezvous(message.value())
-            if envelope.origin == "none":
-                envelope.arrived_at = message.timestamp()[1] * 1000
-            found = reference.apply(envelope, message.offset())
+        for found in findings(Partition(number, log.setup.hot), messages, ends.get(number, 0)):
             expected.update(FIELDS(n) for n in found.notifications)
             offers.update(astuple(offer) for offer in found.offers)
             for r in found.requests:
@@ -356,6 +349,17 @@ def check(log: Log, *, repeats: bool = False) -> int:
         same(offered, offers)
         assert asked == requests
     return len(told)
+
+
+def findings(reference: Partition, messages: list[Any], end: int) -> Iterator[Found]:
+    """What the reference finds in a rendezvous log, record by record, below an offset."""
+    for message in messages:
+        if message.offset() >= end:
+            break
+        envelope = decode_rendezvous(message.value())
+        if envelope.origin == "none":
+            envelope.arrived_at = message.timestamp()[1] * 1000
+        yield reference.apply(envelope, message.offset())
 
 
 def same(found: Counter[Any], wanted: Counter[Any]) -> None:

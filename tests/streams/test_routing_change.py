@@ -29,7 +29,7 @@ from streams.routing import Directory
 from streams.routing.change import View
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE
-from tests.streams.system import FIELDS, Setup, System
+from tests.streams.system import FIELDS, Setup, System, findings
 
 pytestmark = pytest.mark.broker
 
@@ -128,13 +128,8 @@ def expected(system: System, entry: Directory) -> Counter[tuple[Any, ...]]:
         reference = Partition(number, system.setup.hot, entry.version)
         if entry.version > 1:
             reference.begin(entry)
-        for message in messages:
-            if message.offset() >= until.get(number, 0):
-                break
-            envelope = decode_rendezvous(message.value())
-            if envelope.origin == "none":
-                envelope.arrived_at = message.timestamp()[1] * 1000
-            found.update(FIELDS(n) for n in reference.apply(envelope, message.offset()).notifications)
+        for each in findings(reference, messages, until.get(number, 0)):
+            found.update(FIELDS(n) for n in each.notifications)
     return found
 
 
