@@ -125,9 +125,9 @@ def decode_subscriptions(
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
     starts_at = np.where(begin == NULL_LONG, arrived_at, begin)
-    for row in np.flatnonzero((end != NULL_LONG) & (end < starts_at)).tolist():
+    for row in np.flatnonzero((begin != NULL_LONG) & (end != NULL_LONG) & (end < begin)).tolist():
         try:
-            plain.check_window(int(starts_at[row]), int(end[row]), "starts_at", "ends_at")
+            plain.check_window(int(begin[row]), int(end[row]), "starts_at", "ends_at")
         except SchemaError as error:
             reader.fail(row, error)
             where[row] = None

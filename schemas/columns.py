@@ -114,7 +114,8 @@ class PublicationColumns:
 class SubscriptionColumns:
     """Subscriptions of one poll of one partition, defaults filled in. Rows in `errors` are not `ok` and hold nothing.
 
-    A withdrawal has its id alone. `ends_at` NEVER: none.
+    A withdrawal has its id alone. `ends_at` NEVER: none. One without a beginning may have ended before it arrived: it is refused by whoever
+    knows that it is new, for the same again changes nothing.
     """
 
     partition: int

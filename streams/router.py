@@ -38,6 +38,7 @@ from schemas import (
 from schemas.columns import NO_BEST, SUBTREE
 from schemas.condition_bytes import condition_bytes
 from schemas.limits import MAX_CANONICAL_BYTES
+from schemas.plain import check_window
 from schemas.records import Origin, Where
 from streams.attributes import take
 from streams.metrics import Metrics
@@ -285,6 +286,7 @@ class SubscriptionRouter(Router):
         taken: _Taken,
         outgoing: Outgoing,
     ) -> None:
+        check_window(int(columns.starts_at[row]), int(columns.ends_at[row]), "starts_at", "ends_at")
         where = columns.where[row]
         form, raw = (ALWAYS, ALWAYS_BYTES) if where is None else self._condition(where, bool(columns.self_join[row]))
         if not self._scheme.keeps_topics_together and columns.self_join[row]:

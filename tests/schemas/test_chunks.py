@@ -116,17 +116,17 @@ def subscription_of(columns: SubscriptionColumns, row: int) -> tuple[Any, ...]:
 
 
 def plain_subscription(key: bytes | None, value: bytes | None, row: int) -> tuple[Any, ...] | str:
-    offset, arrived_at = clock(row + 1)
+    _, arrived_at = clock(row + 1)
     try:
-        record = schemas.decode_subscription(key, value)
-        if isinstance(record, Withdrawal):
-            return (record.subscription_id, True)
-        found = schemas.canonical_subscription(record, Version(int(arrived_at[row]), PARTITION, int(offset[row])), ())
+        found = schemas.decode_subscription(key, value)
     except SchemaError as error:
         return error.reason
+    if isinstance(found, Withdrawal):
+        return (found.subscription_id, True)
+    starts_at = int(arrived_at[row]) if found.starts_at is None else found.starts_at
     return (
-        found.subscription_id, False, found.subscriber_id, found.topic, found.scope, found.starts_at, found.ends_at, found.time,
-        record.where, found.semantics, found.self_join,
+        found.subscription_id, False, found.subscriber_id, found.topic, found.scope, starts_at, found.ends_at, found.time,
+        found.where, found.semantics, found.self_join,
     )  # fmt: skip
 
 
