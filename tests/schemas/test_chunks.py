@@ -476,7 +476,7 @@ def test_publications_are_handed_on_as_the_plain_path_does(data: st.DataObject) 
 def test_subscriptions_are_handed_on_as_the_plain_path_does(data: st.DataObject) -> None:
     keys, values = drawn(data, some.subscriptions(), "subscription_id")
     columns = schemas.decode_subscriptions(keys, values, PARTITION, *clock(len(values)))
-    rows = np.flatnonzero(columns.ok & ~columns.withdrawn)
+    rows = np.flatnonzero(columns.ok & ~columns.withdrawn & (columns.starts_at <= columns.ends_at))
     sent = [data.draw(st.lists(some.ints, max_size=3)) for _ in rows]
     where = [data.draw(some.normal_forms) for _ in rows]
     start = np.zeros(len(rows) + 1, dtype=np.int64)
