@@ -353,7 +353,6 @@ class Bench:
                 "bootstrap.servers": self.broker.bootstrap,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",
-                "linger.ms": 0,
             }
         )
         topic = settings.topic_prefix + "publications"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from typing import Any
+import sys
+from typing import Any, Final
 
 import faust
 
@@ -18,10 +19,13 @@ from streams.warm import compile_kernels
 
 log = logging.getLogger("pastforward.worker")
 
+SWITCH: Final = 0.001  # seconds until a thread has to let another one run Python; five, the default, are a latency of their own
+
 
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
     """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
+    sys.setswitchinterval(SWITCH)
     compile_kernels()  # loads them: the first chunk should not wait for it
     host = Host(settings, bootstrap, partitions, open_registry(settings))
     if status:
