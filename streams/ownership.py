@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
@@ -25,7 +25,7 @@ from state.errors import StoreError
 from streams.claims import Claim, claim
 from streams.connection import Connection
 from streams.delivery import Chunk, Offsets, Sender
-from streams.lane import Lane, Pace
+from streams.lane import Lane
 from streams.matcher import Matcher
 from streams.metrics import Metrics
 from streams.stage import Allowed, Stage
@@ -43,6 +43,8 @@ FIRST: Final = 200  # records of a first piece, before anything is known of what
 LEAST: Final = 20
 MOST: Final = 20_000
 OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
+
+OVERTAKEN: Final = (CommitFailedError, IllegalStateError)  # what a commit says to whom the partition does not belong any more
 
 MakeSender = Callable[[], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
@@ -150,7 +152,6 @@ class Ownership:
         self._owned: dict[TP, Owned] = {}
         self._lanes: dict[TP, Lane] = {}
         self._sender: Sender | None = None
-        self._pace = Pace()
         self._complete = False
         self._retired = False
 
@@ -237,11 +238,10 @@ class Ownership:
         await sender.start()
         try:
             positions = await self._claim(partitions, sender.name)
-        except CommitFailedError:  # the group has gone on, and calls again
+        except BaseException as error:
             await sender.stop()
-            return
-        except BaseException:
-            await sender.stop()
+            if isinstance(error, OVERTAKEN) or generation != self._app.consumer_generation_id:
+                return  # the group has gone on, and will call again
             raise
         taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
         owned = [one for one in taken if isinstance(one, Owned)]
@@ -261,7 +261,7 @@ class Ownership:
             key = TP(*one.partition)
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
             self._owned[key] = one
-            self._lanes[key] = Lane(one.handle, one.silent, self.failed, self._pace)
+            self._lanes[key] = Lane(one.handle, one.silent, self.failed)
         # What is there now stays: a collection that looks at all of it again stops every lane for a tenth of a second.
         gc.unfreeze()
         gc.collect()

@@ -19,7 +19,9 @@ from streams.warm import compile_kernels
 
 log = logging.getLogger("pastforward.worker")
 
-SWITCH: Final = 0.001  # seconds until a thread has to let another one run Python; five, the default, are a latency of their own
+SWITCH: Final = (
+    0.001  # seconds until a thread has to let another one run Python; five, the default, are a latency of their own
+)
 
 
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:

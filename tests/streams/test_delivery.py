@@ -1,0 +1,77 @@
+"""Claims and senders, step by step; what they are for is in `test_faults`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from aiokafka import TopicPartition
+
+from pastforward.settings import load
+from streams import claims
+from streams.claims import Claim, claim
+from streams.connection import Connection
+from streams.delivery import TOGETHER, Chunk, ExactlyOnce, Offsets
+from streams.outgoing import Outgoing
+
+HERE, THERE, NEW = (TopicPartition("t", number) for number in range(3))
+SETTINGS = load({}, environment={})
+CONNECTION = Connection.of(SETTINGS, "nowhere:1")
+
+
+def test_a_claim_fences_before_it_reads_and_is_written_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[object] = []
+    at = {HERE: Claim(5, "dead"), THERE: Claim(7, ""), NEW: Claim(None, "")}
+
+    async def fence(_: Connection, name: str) -> None:
+        steps.append(("fence", name))
+        at[HERE] = Claim(6, "dead")  # its last transaction was about to be committed
+
+    async def read(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
+        steps.append("read")
+        return {partition: at[partition] for partition in partitions}
+
+    async def first(_: TopicPartition, committed: int | None) -> int:
+        return 3 if committed is None else committed
+
+    async def commit(offsets: Offsets) -> None:
+        steps.append(offsets)
+
+    monkeypatch.setattr(claims, "fence", fence)
+    found = asyncio.run(claim([HERE, THERE, NEW], "me", CONNECTION, read, first, commit))
+    assert found == {HERE: 6, THERE: 7, NEW: 3}
+    assert steps == ["read", ("fence", "dead"), "read", {HERE: (6, "me"), THERE: (7, "me"), NEW: (3, "me")}]
+
+
+def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
+    seen: list[list[Chunk]] = []
+
+    async def run() -> None:
+        sender = ExactlyOnce(SETTINGS, "g", CONNECTION, "me")
+
+        async def transaction(chunks: list[Chunk]) -> None:
+            seen.append(chunks)
+            await asyncio.sleep(0.01)
+            if len(seen) == 3:
+                raise ValueError("the third one fails")
+
+        sender._transactions._do = transaction
+        first = asyncio.create_task(sender.send(Chunk(HERE, Outgoing(), 1)))
+        await asyncio.sleep(0)
+        large = Outgoing()
+        large.outputs["t", 0] = [(None, b"")] * TOGETHER
+        chunks = [Chunk(HERE, Outgoing(), 2), Chunk(THERE, Outgoing(), 1), Chunk(NEW, large, 1), Chunk(NEW, large, 2)]
+        others = [asyncio.create_task(sender.send(chunk)) for chunk in chunks]
+        await first
+        ends = await asyncio.gather(*others, return_exceptions=True)
+        assert [str(end) for end in ends] == ["None", "None", "None", "the third one fails"]
+        await sender.send(Chunk(HERE, Outgoing(), 3))
+
+    asyncio.run(run())
+    assert [[(c.partition.partition, c.offset) for c in each] for each in seen] == [
+        [(0, 1)],
+        [(0, 2), (1, 1), (2, 1)],
+        [(2, 2)],
+        [(0, 3)],
+    ]
