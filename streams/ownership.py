@@ -44,7 +44,10 @@ LEAST: Final = 20
 MOST: Final = 20_000
 OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
 
-OVERTAKEN: Final = (CommitFailedError, IllegalStateError)  # what a commit says to whom the partition does not belong any more
+OVERTAKEN: Final = (
+    CommitFailedError,
+    IllegalStateError,
+)  # what a commit says to whom the partition does not belong any more
 
 MakeSender = Callable[[], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]

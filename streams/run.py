@@ -19,9 +19,7 @@ from streams.warm import compile_kernels
 
 log = logging.getLogger("pastforward.worker")
 
-SWITCH: Final = (
-    0.001  # seconds until a thread has to let another one run Python; five, the default, are a latency of their own
-)
+SWITCH: Final = 0.001  # seconds until a thread lets another one run Python; the default, five, adds to every latency
 
 
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
