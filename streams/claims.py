@@ -44,6 +44,6 @@ async def claim(
         await fence(connection, owner)
     found = await read(partitions)
     positions = {partition: await first(partition, found[partition].offset) for partition in partitions}
-    if name:
+    if name and positions:
         await commit({partition: (position, name) for partition, position in positions.items()})
     return positions

@@ -44,6 +44,16 @@ def test_a_claim_fences_before_it_reads_and_is_written_before_anything_is_done(m
     assert steps == ["read", ("fence", "dead"), "read", {HERE: (6, "me"), THERE: (7, "me"), NEW: (3, "me")}]
 
 
+def test_a_worker_without_partitions_claims_nothing() -> None:
+    async def read(_: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
+        return {}
+
+    async def never(*_: object) -> int:
+        raise AssertionError("there is nothing to commit")
+
+    assert asyncio.run(claim([], "me", CONNECTION, read, never, never)) == {}  # type: ignore[arg-type]
+
+
 def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
     seen: list[list[Chunk]] = []
 
