@@ -15,13 +15,15 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from pastforward.settings import Settings
+from pastforward.errors import UserError
+from pastforward.settings import SECOND, Settings
 from streams.connection import Connection
 from streams.outgoing import Outgoing
 
 BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
 REQUEST_MAX: Final = 5 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
+LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
 TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more
 
 _NO_HEADERS: Final[list[Any]] = []
@@ -145,12 +147,9 @@ class _Joined:
 
 class ExactlyOnce(_Base):
     def __init__(self, settings: Settings, group: str, connection: Connection, name: str) -> None:
-        super().__init__(
-            connection,
-            transactional_id=name,
-            # an owner that hangs must not stall readers longer than the group tolerates it
-            transaction_timeout_ms=settings.session_timeout // 1000,
-        )
+        # An owner that hangs must not stall readers for much longer than the group tolerates it; but a busy machine needs its time.
+        self._limit = max(settings.session_timeout / SECOND, LEAST_LIMIT)
+        super().__init__(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
         self.name = name
         self._group = group
         self._transactions = _Joined(self._transaction)
@@ -159,6 +158,16 @@ class ExactlyOnce(_Base):
         await self._transactions.put(chunk)
 
     async def _transaction(self, chunks: list[Chunk]) -> None:
+        try:
+            async with asyncio.timeout(2 * self._limit):
+                await self._attempt(chunks)
+        except TimeoutError:
+            # what the broker has given up after half of that, aiokafka would try for ever
+            raise UserError(
+                f"a transaction has not come to an end within {2 * self._limit:.0f} s: is the broker well?"
+            ) from None
+
+    async def _attempt(self, chunks: list[Chunk]) -> None:
         producer = self._producer
         await producer.begin_transaction()
         together = Outgoing.joined(chunk.outgoing for chunk in chunks)

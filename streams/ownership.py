@@ -249,6 +249,8 @@ class Ownership:
         taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
         owned = [one for one in taken if isinstance(one, Owned)]
         errors = [error for error in taken if isinstance(error, BaseException)]
+        if owned and not errors and generation == self._app.consumer_generation_id:
+            await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
         overtaken = generation != self._app.consumer_generation_id
         if overtaken or errors:
             for one in owned:
@@ -258,8 +260,6 @@ class Ownership:
                 raise errors[0]
             return
         self._sender = sender
-        if owned:
-            await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
         for one in owned:
             key = TP(*one.partition)
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read

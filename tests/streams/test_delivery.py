@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 from aiokafka import TopicPartition
 
+from pastforward.errors import UserError
 from pastforward.settings import load
 from streams import claims
 from streams.claims import Claim, claim
@@ -52,6 +53,17 @@ def test_a_worker_without_partitions_claims_nothing() -> None:
         raise AssertionError("there is nothing to commit")
 
     assert asyncio.run(claim([], "me", CONNECTION, read, never, never)) == {}  # type: ignore[arg-type]
+
+
+def test_a_transaction_that_never_ends_is_an_error() -> None:
+    async def run() -> None:
+        sender = ExactlyOnce(SETTINGS, "g", CONNECTION, "me")
+        sender._limit = 0.01
+        sender._attempt = lambda _: asyncio.sleep(60)  # type: ignore[method-assign,assignment,return-value]
+        with pytest.raises(UserError, match="not come to an end"):
+            await sender.send(Chunk(HERE, Outgoing(), 1))
+
+    asyncio.run(run())
 
 
 def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:

@@ -192,6 +192,7 @@ def test_the_number_of_partitions_changes_under_traffic_and_a_kill(
             system.workers[0] = system.start(0)
         assert changing.result().returncode == 0, changing.result().stderr + "".join(w.said() for w in system.workers)
         system.load.burst(200)
+        system.workers[0].wait_ready()
     finally:
         traffic.end()
     wait(system, 2)
