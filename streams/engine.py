@@ -875,13 +875,14 @@ class _Chunk:
             until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
         times = zip(
             self.handles.items(),
+            self._cuts(),
             until_of.tolist(),
             self.log_time[asking].tolist(),
             columns.begins_at[asking].tolist(),
             columns.time[asking].tolist(),
             strict=True,
         )
-        for (row, handle), until, now, starts_at, valid in times:
+        for (row, handle), cut, until, now, starts_at, valid in times:
             if until > added:
                 gone.add_columns(held[added:until], begins[added:until], ends[added:until])
                 added = until
@@ -895,7 +896,7 @@ class _Chunk:
                         engine.horizon(now),
                         now,
                         int(columns.routing_version[row]),
-                        self._cut(row),
+                        dict(cut),
                         self._covers(row, subscriber),
                     )
                 )
@@ -917,14 +918,18 @@ class _Chunk:
                 found.append(canonical(columns, at, other))
         return tuple(sorted(found, key=lambda other: other.version))
 
-    def _cut(self, row: int) -> dict[int, int]:
-        """The highest offsets of publications seen before a row."""
+    def _cuts(self) -> Iterator[dict[int, int]]:
+        """The highest offsets of publications seen before each row of a subscription, in their order."""
         columns = self.columns
         cut = dict(self.engine.cut)
-        for other in np.flatnonzero((columns.origin == FROM_PUBLICATIONS)[:row]).tolist():
-            partition = int(columns.partition[other])
-            cut[partition] = max(cut.get(partition, -1), int(columns.offset[other]))
-        return cut
+        rows = np.flatnonzero(columns.origin == FROM_PUBLICATIONS)
+        seen = list(zip(columns.partition[rows].tolist(), columns.offset[rows].tolist(), strict=True))
+        begin = 0
+        for until in np.searchsorted(rows, np.array(list(self.handles), np.int64)).tolist():
+            for partition, offset in seen[begin:until]:
+                cut[partition] = max(cut.get(partition, -1), offset)
+            begin = max(begin, until)
+            yield cut
 
     def _finish(self) -> None:
         engine = self.engine
