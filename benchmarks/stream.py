@@ -44,9 +44,7 @@ STOCK: Final = 60_000  # records the stock agent reads, at most: it is slow
 RATE: Final = 2_000  # publications a second, for the latency
 OPERATIONS: Final = 2_000_000 / 60  # a second, of drivers
 HOT: Final = "10s"  # so that what is held fits in memory at any of these rates
-DRIVERS_HOT: Final = (
-    "5min"  # publications are routed ahead of subscriptions, and none of them is to be asked of the history
-)
+DRIVERS_HOT: Final = "5m"  # publications are routed ahead of subscriptions; nothing is to be asked of the history
 
 console = Console(stderr=True)
 
