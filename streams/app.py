@@ -120,12 +120,15 @@ class WorkerApp:
         async def revoked(*_: Any, **__: Any) -> None:
             await self._guarded(self.ownership.release())
 
+        async def stopping(*_: Any, **__: Any) -> None:
+            await self._guarded(self.ownership.close())
+
         async def complete(*_: Any, **__: Any) -> None:
             await self._guarded(self.ownership.takeover())
 
         app.on_partitions_revoked.connect(revoked, weak=False)
         app.on_rebalance_complete.connect(complete, weak=False)
-        app.on_before_shutdown.connect(revoked, weak=False)
+        app.on_before_shutdown.connect(stopping, weak=False)
 
     async def _guarded(self, step: Any) -> None:
         """Faust logs and forgets what a signal handler raises; here it ends the worker."""

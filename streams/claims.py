@@ -26,7 +26,7 @@ class Claim(NamedTuple):
 
 
 Read = Callable[[Iterable[TopicPartition]], Awaitable[dict[TopicPartition, Claim]]]
-First = Callable[[TopicPartition, int | None], Awaitable[int]]
+Begin = Callable[[dict[TopicPartition, Claim]], Awaitable[dict[TopicPartition, int]]]
 
 
 async def fence(connection: Connection, name: str) -> None:
@@ -36,14 +36,13 @@ async def fence(connection: Connection, name: str) -> None:
 
 
 async def claim(
-    partitions: list[TopicPartition], name: str, connection: Connection, read: Read, first: First, commit: Commit
+    partitions: list[TopicPartition], name: str, connection: Connection, read: Read, begin: Begin, commit: Commit
 ) -> dict[TopicPartition, int]:
-    """Where to go on, by partition. `first` tells the offset to begin with, from what was committed."""
+    """Where to go on, by partition. `begin` tells the offsets to begin with, from what was committed."""
     owners = {found.owner for found in (await read(partitions)).values()}
     for owner in sorted(owners - {"", name}):
         await fence(connection, owner)
-    found = await read(partitions)
-    positions = {partition: await first(partition, found[partition].offset) for partition in partitions}
+    positions = await begin(await read(partitions))
     if name and positions:
         await commit({partition: (position, name) for partition, position in positions.items()})
     return positions

@@ -24,7 +24,7 @@ BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the lar
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
 REQUEST_MAX: Final = 5 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
 LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
-TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more
+TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more: some 100 MB
 
 _NO_HEADERS: Final[list[Any]] = []
 
@@ -123,7 +123,7 @@ class _Joined:
             error: BaseException | None = None
             try:
                 await self._do([chunk for chunk, _ in together])
-            except Exception as failed:
+            except BaseException as failed:
                 error = failed
             for _, done in together:
                 if done.done():

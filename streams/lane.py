@@ -24,6 +24,7 @@ class Lane:
     ) -> None:
         self._handle, self._silent, self._failed = handle, silent, failed
         self._waiting: list[Any] = []
+        self._stopped = False
         self._come = asyncio.Event()
         self._room = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -40,24 +41,27 @@ class Lane:
         self._come.set()
 
     async def stop(self) -> None:
-        """Drops what waits: it is not committed, and the next owner reads it. Lets what runs end first."""
+        """Drops what waits: it is not committed, and the next owner reads it. Lets what runs end. Told by a flag: `wait_for` forgets a
+        cancellation that comes together with what it waits for."""
+        self._stopped = True
         self._waiting = []
         self._room.set()
-        self._task.cancel()
+        self._come.set()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         try:
-            while True:
+            while not self._stopped:
                 try:
                     await asyncio.wait_for(self._come.wait(), SILENCE)
                 except TimeoutError:
-                    await asyncio.shield(asyncio.ensure_future(self._silent()))
+                    await self._silent()
                     continue
                 records, self._waiting = self._waiting, []
                 self._come.clear()
                 self._room.set()
-                await self._handle(records)
+                if records:
+                    await self._handle(records)
         except asyncio.CancelledError:
             raise
         except BaseException as error:

@@ -24,7 +24,7 @@ from pastforward.errors import UserError
 from state.errors import StoreError
 from streams.claims import Claim, claim
 from streams.connection import Connection
-from streams.delivery import Chunk, Offsets, Sender
+from streams.delivery import TOGETHER, Chunk, Offsets, Sender
 from streams.lane import Lane
 from streams.matcher import Matcher
 from streams.metrics import Metrics
@@ -42,7 +42,6 @@ QUICK: Final = 0.05  # seconds that the last chunk took at most
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 20_000
-OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
 
 OVERTAKEN: Final = (
     CommitFailedError,
@@ -86,7 +85,7 @@ class Owned:
                         self.position = max(self.position, allowed.limit)  # no record lies between
                 piece = within[: self._piece]
                 if piece:
-                    fitting = len(piece) * OUTPUTS // max(await self._handle(piece), 1)
+                    fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
                     self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
                 records = waiting[len(piece) :]
                 if not records or (allowed.final and len(piece) == len(within)):
@@ -209,9 +208,13 @@ class Ownership:
 
     async def retire(self) -> None:
         """This version of the routing is over: its group may give what it likes, nothing is taken any more."""
+        await self.close()
+        await self._rest()
+
+    async def close(self) -> None:
+        """For good: a takeover that is under way comes to nothing."""
         self._retired = True
         await self.release()
-        await self._rest()
 
     async def _rest(self) -> None:
         self._app.consumer.pause_partitions(self._app.consumer.assignment())
@@ -222,10 +225,8 @@ class Ownership:
         lanes, owned = list(self._lanes.values()), list(self._owned.values())
         self._lanes.clear()
         self._owned.clear()
-        for one in owned:
-            await one.release()
-        for lane in lanes:
-            await lane.stop()
+        await asyncio.gather(*(one.release() for one in owned))
+        await asyncio.gather(*(lane.stop() for lane in lanes))
         sender, self._sender = self._sender, None
         if sender is not None:
             await sender.stop()
@@ -240,10 +241,10 @@ class Ownership:
         sender = self._make_sender()
         await sender.start()
         try:
-            positions = await self._claim(partitions, sender.name)
+            positions = await claim(partitions, sender.name, self._connection, self._claims, self._begin, self.commit)
         except BaseException as error:
             await sender.stop()
-            if isinstance(error, OVERTAKEN) or generation != self._app.consumer_generation_id:
+            if isinstance(error, OVERTAKEN) or self._retired or generation != self._app.consumer_generation_id:
                 return  # the group has gone on, and will call again
             raise
         taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
@@ -251,7 +252,7 @@ class Ownership:
         errors = [error for error in taken if isinstance(error, BaseException)]
         if owned and not errors and generation == self._app.consumer_generation_id:
             await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
-        overtaken = generation != self._app.consumer_generation_id
+        overtaken = self._retired or generation != self._app.consumer_generation_id
         if overtaken or errors:
             for one in owned:
                 await one.release()
@@ -281,9 +282,6 @@ class Ownership:
             log.error("the worker stops: %s", error, exc_info=None if clear else error)
         await self._app.crash(error)
 
-    async def _claim(self, partitions: list[TopicPartition], name: str) -> dict[TopicPartition, int]:
-        return await claim(partitions, name, self._connection, self._claims, self._first, self.commit)
-
     async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
         stage = await self._make_stage(partition, position)
         return Owned(partition, sender, stage, position, self._metrics)
@@ -301,14 +299,13 @@ class Ownership:
         claims = {partition: found.get(partition, none) for partition in partitions}
         return {p: Claim(None if c.offset < 0 else c.offset, c.metadata or "") for p, c in claims.items()}
 
-    async def _first(self, partition: TopicPartition, committed: int | None) -> int:
-        first = (await self._app.consumer.earliest_offsets(partition))[partition]
-        if committed is None:
-            return int(first)
-        if committed < first:
-            raise UserError(
-                f"{partition.topic} partition {partition.partition} was read up to offset {committed}, but its log begins "
-                f"at {first}: {first - committed} records are gone. Raise the topic's retention; to go on without them, "
-                f"set the group's offset with kafka-consumer-groups --reset-offsets"
-            )
-        return committed
+    async def _begin(self, claims: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
+        first = await self._app.consumer.earliest_offsets(*claims) if claims else {}
+        for partition, (committed, _) in claims.items():
+            if committed is not None and committed < first[partition]:
+                raise UserError(
+                    f"{partition.topic} partition {partition.partition} was read up to offset {committed}, but its log begins "
+                    f"at {first[partition]}: {first[partition] - committed} records are gone. Raise the topic's retention; to go on "
+                    f"without them, set the group's offset with kafka-consumer-groups --reset-offsets"
+                )
+        return {p: int(first[p]) if claim.offset is None else claim.offset for p, claim in claims.items()}

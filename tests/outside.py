@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -66,6 +67,8 @@ class WorkerUnderTest:
             try:
                 self.process.wait(30)
             except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGUSR1)  # it says what all its tasks wait for
+                time.sleep(2)
                 self.kill()
         return int(self.process.returncode)
 

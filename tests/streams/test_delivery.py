@@ -33,14 +33,14 @@ def test_a_claim_fences_before_it_reads_and_is_written_before_anything_is_done(m
         steps.append("read")
         return {partition: at[partition] for partition in partitions}
 
-    async def first(_: TopicPartition, committed: int | None) -> int:
-        return 3 if committed is None else committed
+    async def begin(found: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
+        return {partition: 3 if offset is None else offset for partition, (offset, _) in found.items()}
 
     async def commit(offsets: Offsets) -> None:
         steps.append(offsets)
 
     monkeypatch.setattr(claims, "fence", fence)
-    found = asyncio.run(claim([HERE, THERE, NEW], "me", CONNECTION, read, first, commit))
+    found = asyncio.run(claim([HERE, THERE, NEW], "me", CONNECTION, read, begin, commit))
     assert found == {HERE: 6, THERE: 7, NEW: 3}
     assert steps == ["read", ("fence", "dead"), "read", {HERE: (6, "me"), THERE: (7, "me"), NEW: (3, "me")}]
 
@@ -49,10 +49,13 @@ def test_a_worker_without_partitions_claims_nothing() -> None:
     async def read(_: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
         return {}
 
-    async def never(*_: object) -> int:
+    async def begin(_: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
+        return {}
+
+    async def never(_: Offsets) -> None:
         raise AssertionError("there is nothing to commit")
 
-    assert asyncio.run(claim([], "me", CONNECTION, read, never, never)) == {}  # type: ignore[arg-type]
+    assert asyncio.run(claim([], "me", CONNECTION, read, begin, never)) == {}
 
 
 def test_a_transaction_that_never_ends_is_an_error() -> None:

@@ -1,0 +1,74 @@
+"""A lane ends when it is told to, whatever happens in the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streams.lane import Lane
+
+
+async def _nothing() -> None: ...
+
+
+async def _unexpected(error: BaseException) -> None:
+    raise AssertionError(error)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_lane_that_is_stopped_while_records_come_ends(turns: int) -> None:
+    async def run() -> None:
+        async def handle(_: list[Any]) -> None: ...
+
+        lane = Lane(handle, _nothing, _unexpected)
+        await asyncio.sleep(0.01)  # it waits for records
+        await lane.put([1])
+        for _ in range(turns):  # of the event loop, from the records' coming to their being handled
+            await asyncio.sleep(0)
+        await asyncio.wait_for(lane.stop(), 5)
+
+    asyncio.run(run())
+
+
+def test_a_lane_lets_what_runs_end_and_drops_what_waits() -> None:
+    async def run() -> list[list[int]]:
+        handled: list[list[int]] = []
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def handle(records: list[int]) -> None:
+            begun.set()
+            await go_on.wait()
+            handled.append(records)
+
+        lane = Lane(handle, _nothing, _unexpected)
+        await lane.put([1, 2])
+        await begun.wait()
+        await lane.put([3])
+        stopping = asyncio.create_task(lane.stop())
+        await asyncio.sleep(0)
+        go_on.set()
+        await stopping
+        return handled
+
+    assert asyncio.run(run()) == [[1, 2]]
+
+
+def test_what_a_lane_cannot_do_ends_the_worker() -> None:
+    async def run() -> BaseException:
+        failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+        async def handle(_: list[int]) -> None:
+            raise ValueError("bad")
+
+        async def tell(error: BaseException) -> None:
+            failed.set_result(error)
+
+        lane = Lane(handle, _nothing, tell)
+        await lane.put([1])
+        error = await failed
+        await lane.stop()
+        return error
+
+    assert str(asyncio.run(run())) == "bad"
