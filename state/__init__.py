@@ -14,11 +14,16 @@ from state.budget import DEFAULT, Budget
 from state.compiling import compile_kernels
 from state.errors import DirectoryError, InUseError, OperationError, StoreError
 from state.families import SERIES
+from state.kernels.records import EARLIEST
+from state.operations import KIND, Batch, Text
 from state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from state.repeated import Repeated
 from state.store import Pair, Stats, Store
 
 __all__ = [
+    "EARLIEST",
+    "KIND",
+    "Batch",
     "Budget",
     "DirectoryError",
     "InUseError",
@@ -28,6 +33,7 @@ __all__ = [
     "Stats",
     "Store",
     "StoreError",
+    "Text",
     "bounds",
     "cell_of",
     "compile_kernels",

@@ -46,10 +46,12 @@ def _bytes(memory: Memory, items: Array, part: int, kind: Any) -> Any:
 
 
 def _text_array(kind: Any, offsets: Array, data: Array) -> Any:
-    wide = pa.large_binary() if kind == pa.binary() else pa.large_string()
-    array = pa.Array.from_buffers(wide, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     # 32-bit offsets are what most readers expect; more than 2 GB stays large.
-    return array.cast(kind) if offsets[-1] < 2**31 - 1 else array
+    if offsets[-1] < 2**31 - 1:
+        offsets = offsets.astype(np.int32)
+    else:
+        kind = pa.large_binary() if kind == pa.binary() else pa.large_string()
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _paths(memory: Memory, items: Array) -> Any:

@@ -1,4 +1,4 @@
-"""From an Arrow table of operations to columns that kernels read. Everything is checked here, before anything is changed."""
+"""From a table or batch of operations to columns that kernels read. Everything is checked here, before anything is changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ LONGEST_ID: Final = 512
 FARTHEST: Final = 1 << 62
 """Microseconds on either side of 1970: 146,000 years, and sums of two times cannot overflow."""
 
-_KINDS: Final = pa.array(["subscription", "publication", "withdrawal", "question"])
+KIND: Final = {
+    "subscription": records.SUBSCRIPTION,
+    "publication": records.PUBLICATION,
+    "withdrawal": records.WITHDRAWAL,
+    "question": records.QUESTION,
+}
+"""The codes of a `Batch`."""
+_KINDS: Final = pa.array(list(KIND))
 _SCOPES: Final = pa.array(["overlap", "subtree"])
 _REQUIRED: Final = ("kind", "id", "time")
 COLUMNS: Final = frozenset(
@@ -37,6 +44,33 @@ class Text:
     low: Array
     high: Array
     data: Array
+
+
+@dataclass(slots=True)
+class Batch:
+    """Operations by columns, for who has them so already; a table is brought to this form. Arrays are contiguous and writable.
+
+    `kind`: codes of `KIND`. Times that do not apply, or have no bound: EARLIEST for beginnings, LATEST for ends. An id may
+    be a number. `row_topics`: None if each row has one topic.
+    """
+
+    kind: Array
+    id: Text | Array
+    topic: Text
+    time: Array
+    arrived_at: Array
+    now: Array
+    starts_at: Array
+    ends_at: Array
+    expires_at: Array
+    subtree: Array
+    valid: Array
+    self_join: Array
+    earlier: Array
+    subscriber_id: Text
+    payload: Text
+    horizon: Array | None = None
+    row_topics: Array | None = None
 
 
 @dataclass(slots=True)
@@ -123,9 +157,12 @@ def _times(columns: Columns, name: str, rows: int, missing: int) -> Array:
     if column.null_count:
         column = column.fill_null(missing)
     times: Array = column.to_numpy(zero_copy_only=False).copy()
+    return times
+
+
+def _check_times(times: Array, name: str, missing: int) -> None:
     if not topics.within(times, FARTHEST, missing):
         raise OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")
-    return times
 
 
 def _counts(columns: Columns, name: str, rows: int, unlimited: Array) -> Array:
@@ -173,25 +210,28 @@ def _flag(columns: Columns, name: str, rows: int) -> Array:
     return flags
 
 
-def _topics(columns: Columns, rows: int) -> tuple[Array, Array, Array]:
-    """Topics of each row, components of each topic."""
+def _topics(columns: Columns, rows: int) -> tuple[Array | None, Text]:
+    """Topics of each row, and their texts."""
     column = columns.get("topic")
     if column is not None and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         # Several topics for one id. Twice the same is once.
         lists = [sorted(set(topics_of)) if topics_of else [""] for topics_of in column.to_pylist()]
         starts = np.zeros(rows + 1, np.int64)
         np.cumsum([len(topics_of) for topics_of in lists], out=starts[1:])
-        text = text_column(
+        return starts, text_column(
             pa.array([topic for topics_of in lists for topic in topics_of], pa.string()), int(starts[-1])
         )
-    else:
-        starts = np.arange(rows + 1, dtype=np.int64)
-        try:
-            text = text_column(column, rows)
-        except TypeError as error:
-            raise OperationError(f"column 'topic' has type {error}; use string, or a list of strings") from None
+    try:
+        return None, text_column(column, rows)
+    except TypeError as error:
+        raise OperationError(f"column 'topic' has type {error}; use string, or a list of strings") from None
+
+
+def _paths(text: Text, starts: Array) -> tuple[Array, Array]:
+    """Where the components of each topic stand, and the components."""
     paths = np.zeros(len(text.low) + 1, np.int64)
-    components = np.zeros(len(text.data) // 2 + len(text.low) + 1, np.uint64)
+    size = int((text.high - text.low).sum())
+    components = np.zeros(size // 2 + len(text.low) + 1, np.uint64)
     wrong, topic = topics.parse_paths(
         text.data, text.low, text.high, keys.DEEPEST, np.uint64(keys.LARGEST), paths, components
     )
@@ -203,34 +243,42 @@ def _topics(columns: Columns, rows: int) -> tuple[Array, Array, Array]:
         except OperationError as error:
             raise OperationError(f"row {row}: {error}") from None
         raise AssertionError(f"two readers of topics disagree on {name!r}")
-    return starts, paths, components
+    return paths, components
 
 
-def _ids(columns: Columns, rows: int) -> tuple[bool, Array, Text]:
+def _ids(columns: Columns, rows: int) -> Text | Array:
     column = columns["id"]
     if column.null_count:
         raise OperationError("column 'id' has nulls; every operation needs an id")
     if pa.types.is_integer(column.type):
-        identity = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64, copy=True)
-        nowhere = np.full(rows, -1, np.int64)
-        return True, identity, Text(nowhere, nowhere, np.empty(0, np.uint8))
+        numbers: Array = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64, copy=True)
+        return numbers
     try:
-        text = text_column(column, rows)
+        return text_column(column, rows)
     except TypeError as error:
         raise OperationError(f"column 'id' has type {error}; use int64 or string") from None
-    if rows:
-        lengths = text.high - text.low
-        wrong = (lengths < 1) | (lengths > LONGEST_ID)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise OperationError(f"row {row}: the id has {lengths[row]} bytes; 1 to {LONGEST_ID} are possible")
-    identity = np.empty(rows, np.int64)
-    ids.hash_all(text.data, text.low, text.high, identity)
-    return False, identity, text
 
 
-def parse(table: Any) -> Parsed:
-    """Reads a table or record batch, or raises OperationError and leaves everything as it is."""
+def _identities(given: Text | Array) -> tuple[bool, Array, Text]:
+    if not isinstance(given, Text):
+        nowhere = np.full(len(given), -1, np.int64)
+        return True, given, Text(nowhere, nowhere, np.empty(0, np.uint8))
+    lengths = given.high - given.low
+    wrong = (lengths < 1) | (lengths > LONGEST_ID)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise OperationError(f"row {row}: the id has {lengths[row]} bytes; 1 to {LONGEST_ID} are possible")
+    identity = np.empty(len(lengths), np.int64)
+    ids.hash_all(given.data, given.low, given.high, identity)
+    return False, identity, given
+
+
+def parse(given: Any) -> Parsed:
+    """Reads a table, record batch or `Batch`, or raises OperationError and leaves everything as it is."""
+    return _checked(given if isinstance(given, Batch) else _batch(given))
+
+
+def _batch(table: Any) -> Batch:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise OperationError(f"operations must be a pyarrow Table or RecordBatch, not {type(table).__name__}")
     names = table.schema.names
@@ -242,46 +290,70 @@ def parse(table: Any) -> Parsed:
             raise OperationError(f"unknown column {name!r}; known are {', '.join(sorted(COLUMNS))}")
     rows = table.num_rows
     columns = _columns(table)
-    kind = _codes(columns, "kind", _KINDS, rows, None)
-    published = kind == records.PUBLICATION
-    integer_ids, identity, id_text = _ids(columns, rows)
-
     time = _times(columns, "time", rows, records.EARLIEST)
-    timeless = (time == records.EARLIEST) & (kind != records.WITHDRAWAL)
+    arrived = _times(columns, "arrived_at", rows, records.EARLIEST)
+    self_join = _flag(columns, "self_join", rows)
+    row_topics, topic = _topics(columns, rows)
+    return Batch(
+        kind=_codes(columns, "kind", _KINDS, rows, None),
+        id=_ids(columns, rows),
+        topic=topic,
+        time=time,
+        arrived_at=np.where(arrived == records.EARLIEST, time, arrived),
+        now=_times(columns, "now", rows, records.EARLIEST),
+        starts_at=_times(columns, "starts_at", rows, records.EARLIEST),
+        ends_at=_times(columns, "ends_at", rows, records.LATEST),
+        expires_at=_times(columns, "expires_at", rows, records.LATEST),
+        subtree=_codes(columns, "scope", _SCOPES, rows, 0) == 1,
+        valid=_flag(columns, "valid", rows),
+        self_join=self_join,
+        earlier=_counts(columns, "earlier", rows, self_join),
+        subscriber_id=_text(columns, "subscriber_id", rows),
+        payload=_text(columns, "payload", rows),
+        horizon=_times(columns, "horizon", rows, records.EARLIEST),
+        row_topics=row_topics,
+    )
+
+
+def _checked(batch: Batch) -> Parsed:
+    rows = len(batch.kind)
+    published = batch.kind == records.PUBLICATION
+    integer_ids, identity, id_text = _identities(batch.id)
+    timeless = (batch.time == records.EARLIEST) & (batch.kind != records.WITHDRAWAL)
     if timeless.any():
         raise OperationError(
             f"row {int(np.flatnonzero(timeless)[0])}: time is null; only a withdrawal may leave it out"
         )
-    arrived = _times(columns, "arrived_at", rows, records.EARLIEST)
-    arrived = np.where(arrived == records.EARLIEST, time, arrived)
-    starts = _times(columns, "starts_at", rows, records.EARLIEST)
-    ends = _times(columns, "ends_at", rows, records.LATEST)
-    expires = _times(columns, "expires_at", rows, records.LATEST)
-
-    flags = np.zeros(rows, np.uint8)
-    flags[_codes(columns, "scope", _SCOPES, rows, 0) == 1] |= records.SUBTREE
-    flags[_flag(columns, "valid", rows)] |= records.VALID
-    flags[published] = 0
-    flags[_flag(columns, "self_join", rows)] |= records.SELF_JOIN
-
-    subscriber = _text(columns, "subscriber_id", rows)
-    if rows and (subscriber.high - subscriber.low).max() > LONGEST_ID:
-        row = int(np.argmax(subscriber.high - subscriber.low))
-        raise OperationError(f"row {row}: subscriber_id has more than {LONGEST_ID} bytes")
-    payload = _text(columns, "payload", rows)
-    row_topics, paths, components = _topics(columns, rows)
-    lengths = np.maximum(id_text.high - id_text.low, 0)
-    lengths = lengths + (subscriber.high - subscriber.low) + (payload.high - payload.low)
+    horizon = np.full(rows, records.EARLIEST, np.int64) if batch.horizon is None else batch.horizon
+    for name, times, missing in (
+        ("time", batch.time, records.EARLIEST),
+        ("arrived_at", batch.arrived_at, records.EARLIEST),
+        ("starts_at", batch.starts_at, records.EARLIEST),
+        ("ends_at", batch.ends_at, records.LATEST),
+        ("expires_at", batch.expires_at, records.LATEST),
+        ("now", batch.now, records.EARLIEST),
+        ("horizon", horizon, records.EARLIEST),
+    ):
+        _check_times(times, name, missing)
+    flags = np.where(published, 0, batch.subtree * records.SUBTREE | batch.valid * records.VALID)
+    flags = (flags | batch.self_join * records.SELF_JOIN).astype(np.uint8)
+    subscriber, payload = batch.subscriber_id, batch.payload
+    lengths = subscriber.high - subscriber.low
+    if rows and lengths.max() > LONGEST_ID:
+        raise OperationError(f"row {int(np.argmax(lengths))}: subscriber_id has more than {LONGEST_ID} bytes")
+    row_topics = np.arange(rows + 1, dtype=np.int64) if batch.row_topics is None else batch.row_topics
+    paths, components = _paths(batch.topic, row_topics)
+    lengths = lengths + np.maximum(id_text.high - id_text.low, 0) + (payload.high - payload.low)
     return Parsed(
         Operations(
-            kind=kind,
+            kind=batch.kind,
             flags=flags,
-            time=np.where(published, time, ends),
-            other=np.where(published, expires, starts),
-            arrived=arrived,
-            now=_times(columns, "now", rows, records.EARLIEST),
-            horizon=_times(columns, "horizon", rows, records.EARLIEST),
-            earlier=np.where(published, _counts(columns, "earlier", rows, flags & records.SELF_JOIN != 0), 0),
+            time=np.where(published, batch.time, batch.ends_at),
+            other=np.where(published, batch.expires_at, batch.starts_at),
+            arrived=batch.arrived_at,
+            now=batch.now,
+            horizon=horizon,
+            earlier=np.where(published, batch.earlier, 0),
             id=identity,
             id_low=id_text.low,
             id_high=id_text.high,

@@ -210,7 +210,7 @@ class Store:
         return self._stage
 
     def apply(self, table: Any, *, find: str = "both", columns: Sequence[str] = ()) -> Any:
-        """Applies operations in order: each row looks up what came before it, then is stored, until the commit.
+        """Applies operations, a table or a `Batch`, in order: each row looks up what came before it, then is stored, until the commit.
 
         Returns an Arrow table of pairs, by row: `operation`, `found_kind`, `found_id`, and the `columns` asked for, of the item
         found (see `state.found.COLUMNS`). `find`: `both`; `past`, if publications need not look for subscriptions; `none`.

@@ -42,6 +42,7 @@ from schemas import (
     Notification,
     NotificationColumns,
     RendezvousColumns,
+    Texts,
     Version,
     attributes_of,
     decode_rendezvous,
@@ -57,10 +58,12 @@ from schemas.columns import (
     PAST,
     PUBLICATION,
     SUBSCRIPTION,
+    SUBTREE,
+    VALID,
     WITHDRAWAL,
 )
 from schemas.flat_conditions import flat_conditions
-from state import Store
+from state import EARLIEST, KIND, Batch, Store, Text
 from streams import auctions, kernels
 from streams.arrows import Packed
 from streams.attributes import take
@@ -77,7 +80,8 @@ from streams.subscribers import ALWAYS as ALWAYS_MATCHES
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-KINDS: Final = pa.array(["subscription", "publication", "withdrawal"])
+CODES: Final = np.zeros(4, np.uint8)  # a record's kind, as the store has it
+CODES[[SUBSCRIPTION, PUBLICATION, WITHDRAWAL]] = KIND["subscription"], KIND["publication"], KIND["withdrawal"]
 SCOPES: Final = ("overlap", "subtree")
 TIMES: Final = ("published", "valid")
 SCOPE_FLAGS: Final = np.array([0, SUBTREE_SCOPE], np.uint8)  # of the index's records, by their number in the columns
@@ -389,6 +393,13 @@ class Engine:
                 yield handle
 
 
+def _text(texts: Texts, rows: Rows) -> Text:
+    """Some rows of a column; none is empty."""
+    heap, at, length = texts.for_kernel()
+    low = at[rows]
+    return Text(low, low + np.maximum(length[rows], 0), heap)
+
+
 class _Chunk:
     """One chunk on its way through an engine."""
 
@@ -506,34 +517,29 @@ class _Chunk:
             self.engine._store.tick(int(self.log_time[-1]))
             return None
         published = columns.kind[rows] == PUBLICATION
-        withdrawn = columns.kind[rows] == WITHDRAWAL
+        subscribed = columns.kind[rows] == SUBSCRIPTION
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
-        endless = (ends == NEVER) | withdrawn
-        codes = np.where(published, 1, np.where(withdrawn, 2, 0)).astype(np.int8)
+        joins = columns.self_join[rows] & (published | subscribed)
         self.packed = Packed.of(self.values)
-        table = pa.table(
-            {
-                "kind": pa.DictionaryArray.from_arrays(pa.array(codes), KINDS),
-                "id": Packed.gather(columns.id, rows).arrow(),
-                "topic": Packed.gather(columns.topic, rows).arrow(),
-                "time": np.where(published, begins, self.log_time[rows]),
-                "arrived_at": columns.arrived_at[rows],
-                "now": self.log_time[rows],
-                "starts_at": pa.array(begins, mask=published | withdrawn),
-                "ends_at": pa.array(ends, mask=published | endless),
-                "expires_at": pa.array(ends, mask=~published | endless),
-                "scope": pa.DictionaryArray.from_arrays(
-                    pa.array(np.where(published | withdrawn, 0, columns.scope[rows]).astype(np.int8)), pa.array(SCOPES)
-                ),
-                "valid": pa.array((columns.time[rows] == 1) & ~published & ~withdrawn),
-                "subscriber_id": Packed.gather(columns.party_id, rows).arrow(),
-                "self_join": pa.array(columns.self_join[rows] & ~withdrawn),
-                # the previous publication of each, and all that a self-joining one carries
-                "earlier": np.where(published, np.where(columns.self_join[rows], EARLIER, 1), 0),
-                "payload": (self.packed if len(rows) == len(self.values) else self.packed.take(rows)).arrow(),
-            }
+        batch = Batch(
+            kind=CODES[columns.kind[rows]],
+            id=_text(columns.id, rows),
+            topic=_text(columns.topic, rows),
+            time=np.where(published, begins, self.log_time[rows]),
+            arrived_at=columns.arrived_at[rows],
+            now=self.log_time[rows],
+            starts_at=np.where(subscribed, begins, EARLIEST),
+            ends_at=np.where(subscribed, ends, NEVER),
+            expires_at=np.where(published, ends, NEVER),
+            subtree=subscribed & (columns.scope[rows] == SUBTREE),
+            valid=subscribed & (columns.time[rows] == VALID),
+            self_join=joins,
+            # the previous publication of each, and all that a self-joining one carries
+            earlier=np.where(published, np.where(joins, EARLIER, 1), 0),
+            subscriber_id=_text(columns.party_id, rows),
+            payload=Text(self.packed.at[rows], self.packed.at[rows + 1], self.packed.data),
         )
-        found = _Found(self.engine._store.apply(table, find=find, columns=("payload",)), rows)
+        found = _Found(self.engine._store.apply(batch, find=find, columns=("payload",)), rows)
         self.engine._store.tick(int(self.log_time[-1]))
         self.repeats = rows[self.engine._store.repeats]
         return found
@@ -869,37 +875,38 @@ class _Chunk:
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
         held = np.minimum(begins, columns.arrived_at[rows])
         added = 0
-        asking = np.array(list(self.handles), np.int64)
-        until_of = np.searchsorted(rows, asking)
-        if not gone.folds(held, engine.horizon(int(self.log_time[-1]))):
-            until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
-        times = zip(
-            self.handles.items(),
-            self._cuts(),
-            until_of.tolist(),
-            self.log_time[asking].tolist(),
-            columns.begins_at[asking].tolist(),
-            columns.time[asking].tolist(),
-            strict=True,
-        )
-        for (row, handle), cut, until, now, starts_at, valid in times:
-            if until > added:
-                gone.add_columns(held[added:until], begins[added:until], ends[added:until])
-                added = until
-            gone.fold(engine.horizon(now))
-            if not engine.subscribers.flags[handle] & OLD and gone.asked_by(starts_at, bool(valid), now):
-                subscriber = engine.subscribers[handle]
-                self.effects.requests.append(
-                    BackfillRequest(
-                        canonical(columns, row, subscriber),
-                        engine.number,
-                        engine.horizon(now),
-                        now,
-                        int(columns.routing_version[row]),
-                        dict(cut),
-                        self._covers(row, subscriber),
+        if self.handles:
+            asking = np.array(list(self.handles), np.int64)
+            until_of = np.searchsorted(rows, asking)
+            if not gone.folds(held, engine.horizon(int(self.log_time[-1]))):
+                until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
+            times = zip(
+                self.handles.items(),
+                self._cuts(),
+                until_of.tolist(),
+                self.log_time[asking].tolist(),
+                columns.begins_at[asking].tolist(),
+                columns.time[asking].tolist(),
+                strict=True,
+            )
+            for (row, handle), cut, until, now, starts_at, valid in times:
+                if until > added:
+                    gone.add_columns(held[added:until], begins[added:until], ends[added:until])
+                    added = until
+                gone.fold(engine.horizon(now))
+                if not engine.subscribers.flags[handle] & OLD and gone.asked_by(starts_at, bool(valid), now):
+                    subscriber = engine.subscribers[handle]
+                    self.effects.requests.append(
+                        BackfillRequest(
+                            canonical(columns, row, subscriber),
+                            engine.number,
+                            engine.horizon(now),
+                            now,
+                            int(columns.routing_version[row]),
+                            dict(cut),
+                            self._covers(row, subscriber),
+                        )
                     )
-                )
         gone.add_columns(held[added:], begins[added:], ends[added:])
         gone.fold(engine.horizon(int(self.log_time[-1])))
 
