@@ -27,6 +27,7 @@ from streams.connection import Connection
 from streams.delivery import TOGETHER, Chunk, Offsets, Sender
 from streams.lane import Lane
 from streams.matcher import Matcher
+from streams.memory import give_back
 from streams.metrics import Metrics
 from streams.stage import Allowed, Stage
 
@@ -42,6 +43,7 @@ QUICK: Final = 0.05  # seconds that the last chunk took at most
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 20_000
+FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
 
 OVERTAKEN: Final = (
     CommitFailedError,
@@ -64,6 +66,7 @@ class Owned:
         self.position = position
         self.busy_since: float | None = None  # seconds of the performance counter
         self._piece = FIRST
+        self._since = 0  # records handled since memory was given back
         self._computed = 2 * QUICK  # seconds, of the last chunk
         self._metrics = metrics
         self._lock = asyncio.Lock()
@@ -121,6 +124,7 @@ class Owned:
         else:
             await asyncio.to_thread(self.stage.committed, end)
         self.position = end
+        self._since += len(records)
         done = time.perf_counter()
         self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
         self.busy_since = None
@@ -130,6 +134,9 @@ class Owned:
     async def silent(self) -> None:
         async with self._lock:
             outgoing = None if self._released else self.stage.idle()
+            if self._since > FLOOD:
+                self._since = 0
+                await asyncio.to_thread(give_back)
             if outgoing is not None:
                 await self.sender.send(Chunk(self.partition, outgoing, None))
 
@@ -248,6 +255,7 @@ class Ownership:
                 return  # the group has gone on, and will call again
             raise
         taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
+        await asyncio.to_thread(give_back)  # what the rebuilding needed
         owned = [one for one in taken if isinstance(one, Owned)]
         errors = [error for error in taken if isinstance(error, BaseException)]
         if owned and not errors and generation == self._app.consumer_generation_id:

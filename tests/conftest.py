@@ -36,13 +36,13 @@ settings.load_profile("pastforward")
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What goes in one process: all that shares a worker, all that shares a Spark session, and what brings its own workers."""
+    """What goes in one process: all that shares a worker, all that shares a Spark session, and each file that brings its own workers."""
     for item in items:
         if item.nodeid.startswith("tests/spark_batch"):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("broker"):
-            own = item.nodeid.startswith(OWN_WORKERS)
-            item.add_marker(pytest.mark.xdist_group("own-workers" if own else "broker"))
+            own = next((name for name in OWN_WORKERS if item.nodeid.startswith(name)), "broker")
+            item.add_marker(pytest.mark.xdist_group(own))
 
 
 @pytest.fixture(scope="session")
