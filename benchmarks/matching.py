@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import loads
 from benchmarks.conditions import LOADS
-from benchmarks.loads import Load
+from benchmarks.generators import matching as loads
+from benchmarks.generators.matching import Load
 from matching import Condition, Index
 from matching.algorithms import NAMES
 from matching.index import NewSubscription

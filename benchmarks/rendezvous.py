@@ -27,9 +27,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.generators.stream import SEVERITIES, Interest, Record, interests, samples, subscriptions
 from benchmarks.routing_decision import ATTRIBUTES, catalog_text
 from benchmarks.stream import Bench, Worker, console
-from benchmarks.stream_loads import SEVERITIES, Interest, Record, interests, samples, subscriptions
 from pastforward.settings import Settings
 from pastforward.topics import Topics
 from schemas import Publication, Subscription, decode_notification, decode_rendezvous, encode
@@ -37,6 +37,7 @@ from schemas import Publication, Subscription, decode_notification, decode_rende
 PARTITIONS: Final = 16
 SCHEMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")
 RATE: Final = 5_000  # publications a second during a change
+STILL: Final = 1.5  # seconds without a lag: nothing is on its way any more
 LATEST: Final = 5.0  # seconds after which a notification is late
 SAMPLES: Final = 20_000  # different publications during a change
 STREAM_CATALOG: Final = """
@@ -113,8 +114,7 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
         worker.wait_ready()
         began = time.perf_counter()
         bench.consumed(worker, {names.publications: published}, f"publications, {scheme}")
-        _settled(worker, names.rendezvous)
-        took = time.perf_counter() - began
+        took = _settled(worker, names.rendezvous) - began
         told = int(worker.counter("notifications"))
     finally:
         worker.stop()
@@ -123,13 +123,18 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
     return Cost(scheme, sum(kept) / taken, copies / published, spread, published / took, told / took, told)
 
 
-def _settled(worker: Worker, topic: str) -> None:
-    """Until the matcher has done all that is in the rendezvous log; ticks come only in silence, and are few."""
-    last = -1.0
-    while (now := worker.counter("records", topic=topic)) != last:
+def _settled(worker: Worker, topic: str) -> float:
+    """Until the matcher has done all that is in the rendezvous log: when that was. Ticks, one a second and partition, do not count."""
+    since = None
+    while since is None or time.perf_counter() < since + STILL:
         worker.check()
-        last = now
-        time.sleep(0.4)
+        now = time.perf_counter()
+        if worker.lag(topic) > PARTITIONS:
+            since = None
+        elif since is None:
+            since = now
+        time.sleep(0.05)
+    return since
 
 
 def _counted(bench: Bench, settings: Settings) -> tuple[list[int], int]:

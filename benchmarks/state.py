@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.state_loads import Load, loads
+from benchmarks.generators.state import Load, loads
 from state import compile_kernels, open_store
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import stream_loads as loads
+from benchmarks.generators import stream as loads
 from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.settings import Settings, load
@@ -113,6 +113,12 @@ class Worker:
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
         lines = re.findall(rf"^pastforward_{name}_total(?:{{(.*?)}})? (\S+)$", text, re.MULTILINE)
         return sum(float(value) for inside, value in lines if all(each in inside for each in wanted))
+
+    def lag(self, topic: str) -> float:
+        """Records of a topic that are committed and not processed, as far as the worker has heard."""
+        text = self.page("metrics")[1]
+        found = re.findall(rf'^pastforward_lag_records{{.*?topic="{topic}".*?}} (\S+)$', text, re.MULTILINE)
+        return sum(map(float, found)) if found else float("inf")
 
     def seconds(self) -> dict[str, float]:
         """Where its time went, by stage: of computing and of sending."""

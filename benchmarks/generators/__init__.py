@@ -1,4 +1,4 @@
-"""The loads of the papers' experiments: drawn from a seed, the same for the same arguments, made by NumPy in one go.
+"""The loads of all benchmarks: drawn from a seed, the same for the same arguments, made by NumPy in one go.
 
 | module      | after                                             | gives                                                         |
 | `begen`     | BEGen, as Mishra and Sahni use it (PUBSUB)        | predicates and publications of many dimensions, uniform, Zipf |
@@ -6,6 +6,9 @@
 | `tomasic`   | Tomasic et al.: the four loads                    | predicates and publications by number of either               |
 | `lo_chiu`   | Lo and Chiu                                       | schema, subscriptions and events for rendezvous schemes       |
 | `cells`     | Qader and Hristidis                               | operations for a store: clustered cells, quad tree, circles   |
+| `matching`  | the matching figures                              | equality-led, range-led, PUBSUB's mix                         |
+| `state`     | the state figures, after Qader and Hristidis      | operations in chunks                                          |
+| `stream`    | the stream figures                                | records for the topics                                        |
 
 Where a paper does not state something, the module says what was chosen. Predicates are Arrow tables as `Index.add_predicates` takes
 them, publications tables as `Index.match_table` takes them, operations tables as `Store.apply` takes them.
