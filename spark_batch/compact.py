@@ -23,7 +23,7 @@ from spark_batch.tables import Places, exists
 
 # Files are the unit that is skipped, so a table should have some hundreds; but each costs an open, so not below the smallest.
 FILES: Final = 256
-SMALLEST: Final = 4 << 20
+SMALLEST: Final = 2 << 20
 LARGEST: Final = 128 << 20
 ROW_GROUP: Final = 8 << 20  # bytes; within a file, row groups are skipped by their own bounds
 
