@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any, Final, Protocol
 
@@ -22,7 +23,7 @@ class Budget:
     """Bytes for memtables, block cache and the indexes in memory. Hand one object to all stores of a process.
 
     A quarter goes to memtables, an eighth to the block cache, the rest to the indexes. A store whose index does not fit any
-    more answers from RocksDB.
+    more answers from RocksDB. Each store may be used by a thread of its own.
     """
 
     def __init__(self, size: int = DEFAULT) -> None:
@@ -34,16 +35,20 @@ class Budget:
         self.write_buffers: Any = WriteBufferManager(self.memtables, False)
         self.for_indexes = size - self.memtables - size // 8
         self._indexes: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.Lock()
 
     def register(self, index: _HasSize) -> None:
-        self._indexes.add(index)
+        with self._lock:
+            self._indexes.add(index)
 
     def unregister(self, index: _HasSize) -> None:
-        self._indexes.discard(index)
+        with self._lock:
+            self._indexes.discard(index)
 
     @property
     def used_by_indexes(self) -> int:
-        return sum(index.size for index in self._indexes)
+        with self._lock:
+            return sum(index.size for index in self._indexes)
 
     @property
     def left(self) -> int:

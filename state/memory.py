@@ -51,6 +51,7 @@ class Index:
 
     def _map(self, item_map: Array, node_map: Array, scalars: Array) -> Memory:
         blocks = self._heap.array()
+        self._measured = scalars, item_map.nbytes + node_map.nbytes
         return Memory(
             items=self._items.array(),
             nodes=self._nodes.array(),
@@ -78,24 +79,25 @@ class Index:
         for scalar in _SHARED:
             self.memory.scalars[scalar] = other.memory.scalars[scalar]
 
+    # What other threads may ask too, while it grows: there is no `memory` then, and holding on to it would keep it from growing.
+
     @property
     def scalars(self) -> Array:
-        return self.memory.scalars
+        return self._measured[0]
 
     def __len__(self) -> int:
-        return int(self.memory.scalars[records.ITEMS])
+        return int(self.scalars[records.ITEMS])
 
     @property
     def size(self) -> int:
         """Bytes in use. Room beyond that has not been touched, so the system has not given it yet."""
-        scalars = self.memory.scalars
+        scalars, maps = self._measured
         return int(
             scalars[records.ITEM_TOP] * records.ITEM.itemsize
             + scalars[records.NODE_TOP] * (records.NODE.itemsize + 2 * records.LIST.itemsize)
             + scalars[records.TOWER_TOP] * records.LEVELS * 4
             + scalars[records.HEAP_TOP] * heap.UNIT
-            + self.memory.item_map.nbytes
-            + self.memory.node_map.nbytes
+            + maps
         )
 
     def reserve(self, items: int, nodes: int, heap_units: int) -> None:

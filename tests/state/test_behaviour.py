@@ -10,6 +10,7 @@ import pytest
 
 from state import Budget, OperationError, Pair, StoreError, open_store
 from state import families as families_module
+from state.growing import Growing
 from tests.state.tables import BUDGETS
 
 SECOND = 1_000_000
@@ -40,6 +41,24 @@ def subscriptions(first: int, count: int, topic: str = "1", life: int = 5) -> pa
             "ends_at": times + life,
         }
     )
+
+
+def test_a_store_can_be_measured_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the stores of other threads, which share its budget, and by whoever watches."""
+    budget, seen = Budget(), []
+    with open_store(tmp_path / "s", budget=budget) as store:
+        grow = Growing.grow
+
+        def measured(self: Growing, length: int) -> None:
+            seen.append((budget.left, store.stats.items))
+            grow(self, length)
+
+        monkeypatch.setattr(Growing, "grow", measured)
+        store.apply(publications(0, 5000))
+        store.commit(1)
+        store.apply(publications(5000, 5000))
+    assert (seen[0][1], seen[-1][1]) == (0, 5000)
+    assert seen[-1][0] < seen[0][0]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
