@@ -32,7 +32,8 @@ from benchmarks.routing_decision import ATTRIBUTES, catalog_text
 from benchmarks.stream import Bench, Worker, console
 from pastforward.settings import Settings
 from pastforward.topics import Topics
-from schemas import Publication, Subscription, decode_notification, decode_rendezvous, encode
+from schemas import Publication, Subscription, decode_notification, decode_rendezvous_chunk, encode
+from schemas.columns import FROM_PUBLICATIONS, FROM_SUBSCRIPTIONS
 
 PARTITIONS: Final = 16
 SCHEMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")
@@ -140,14 +141,15 @@ def _settled(worker: Worker, topic: str) -> float:
 def _counted(bench: Bench, settings: Settings) -> tuple[list[int], int]:
     """Subscriptions by partition, and copies of publications, as the rendezvous log has them."""
     kept, copies = [0] * PARTITIONS, 0
-    for partition, message in read(bench.broker.bootstrap, Topics(settings.topic_prefix).rendezvous, PARTITIONS):
-        origin = decode_rendezvous(message.value()).origin
-        kept[partition] += origin == "subscriptions"
-        copies += origin == "publications"
+    for partition, values in read(bench.broker.bootstrap, Topics(settings.topic_prefix).rendezvous, PARTITIONS):
+        origin = decode_rendezvous_chunk(values).origin
+        kept[partition] += int(np.count_nonzero(origin == FROM_SUBSCRIPTIONS))
+        copies += int(np.count_nonzero(origin == FROM_PUBLICATIONS))
     return kept, copies
 
 
-def read(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, Any]]:
+def read(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Values in pieces, with their partition, up to the end of each."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -160,11 +162,13 @@ def read(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, Any
     reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     ended: set[int] = set()
     while len(ended) < partitions:
-        for message in reader.consume(5000, 0.1):
+        by: dict[int, list[bytes]] = {}
+        for message in reader.consume(20_000, 0.2):
             if message.error():
                 ended.add(message.partition())
             else:
-                yield message.partition(), message
+                by.setdefault(message.partition(), []).append(message.value())
+        yield from by.items()
     reader.close()
 
 
