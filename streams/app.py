@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -73,7 +72,7 @@ class WorkerApp:
         self._budget = Budget(settings.memory_budget)
         self.metrics = metrics
         self.app = self._make_app()
-        self.ownership = Ownership(self.app, connection, self._sender, self._stage, self.metrics)
+        self.ownership = Ownership(self.app, self._sender, self._stage, self.metrics)
         self._connect()
 
     def _make_app(self) -> Any:
@@ -134,9 +133,12 @@ class WorkerApp:
         except Exception as error:
             await self.ownership.failed(error)
 
-    def _sender(self) -> Sender:
-        name = f"{self._group}-{uuid.uuid4().hex}"
-        return make_sender(self._settings, self._group, self._connection, name, self.ownership.commit)
+    def _sender(self, partition: TopicPartition) -> Sender:
+        async def commit(offsets: dict[TopicPartition, int]) -> None:
+            thread = self.app.consumer._thread
+            await thread.call_thread(thread._consumer.commit, offsets)
+
+        return make_sender(self._settings, self._group, self._connection, partition, commit)
 
     async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
         topics, number = self._topics, partition.partition

@@ -1,8 +1,7 @@
-"""How the outputs of chunks and the offsets of their inputs become one thing.
+"""How the outputs of a chunk and the offset of its input become one thing.
 
-Exactly once: one transaction, begun when outputs are ready (an open one stalls every reader), with outputs, changelog and offset in it. A
-worker has one sender for all its partitions: whatever is ready while a transaction runs goes into the next, since a transaction costs the
-broker as much as thousands of records. How an owner that is not one any more is kept from committing, `streams.claims` tells.
+Exactly once: one transaction, begun when the outputs are ready (an open one stalls every reader), with outputs, changelog and
+offset in it. The `transactional_id` is that of the input partition, so a new owner's start fences the old one.
 At least once: outputs first, then the changelog, then the offset: whatever is cut off is done again.
 """
 
@@ -11,57 +10,58 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from pastforward.errors import UserError
-from pastforward.settings import SECOND, Settings
+from pastforward.settings import Settings
 from streams.connection import Connection
 from streams.outgoing import Outgoing
 
 BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
 REQUEST_MAX: Final = 5 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
-LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
-TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more
 
 _NO_HEADERS: Final[list[Any]] = []
 
-Offsets = dict[TopicPartition, tuple[int, str]]
-Commit = Callable[[Offsets], Awaitable[None]]
+Commit = Callable[[dict[TopicPartition, int]], Awaitable[None]]
 Batches = Iterable[tuple[tuple[str, int], list[tuple[bytes | None, bytes | None]]]]
 
 
 class Sender(Protocol):
-    """For all partitions that a worker owns, from one takeover to the next. `name` is in the metadata of the offsets that it commits."""
-
-    name: str
-
     async def start(self) -> None: ...
 
-    async def send(self, chunk: Chunk) -> None:
-        """Returns when everything, the offset included, is safe at the broker."""
+    async def send(self, outgoing: Outgoing, offset: int | None) -> None:
+        """Returns when everything, the offset included, is safe at the broker. None: there is no offset to commit."""
 
     async def stop(self) -> None: ...
 
 
-def make_sender(settings: Settings, group: str, connection: Connection, name: str, commit: Commit) -> Sender:
-    if settings.delivery == "exactly-once":
-        return ExactlyOnce(settings, group, connection, name)
-    return AtLeastOnce(connection, commit)
+def make_sender(
+    settings: Settings, group: str, connection: Connection, partition: TopicPartition, commit: Commit
+) -> Sender:
+    kind = ExactlyOnce if settings.delivery == "exactly-once" else AtLeastOnce
+    return kind(settings, group, connection, partition, commit)
 
 
 class _Base:
-    def __init__(self, connection: Connection, **promise: Any) -> None:
+    def __init__(
+        self, settings: Settings, group: str, connection: Connection, partition: TopicPartition, commit: Commit
+    ) -> None:
+        self._partition = partition
+        self._group = group
+        self._commit = commit
         self._producer = AIOKafkaProducer(
             **connection.arguments(),
-            **promise,
+            **self._promise(settings, partition),
             max_batch_size=BATCH,
             max_request_size=REQUEST_MAX,
             linger_ms=0,
             retry_backoff_ms=RETRY_MS,
         )
+
+    def _promise(self, settings: Settings, partition: TopicPartition) -> dict[str, Any]:
+        raise NotImplementedError
 
     async def start(self) -> None:
         await self._producer.start()
@@ -94,116 +94,37 @@ def _append(batch: Any, records: list[tuple[bytes | None, bytes | None]], begin:
     return taken
 
 
-class Chunk(NamedTuple):
-    """What a chunk of a partition has led to. `offset` None: there is none to commit."""
-
-    partition: TopicPartition
-    outgoing: Outgoing
-    offset: int | None
-
-
-class _Joined:
-    """Does something for many at once: whoever comes while it is being done waits for the next time."""
-
-    def __init__(self, do: Callable[[list[Chunk]], Awaitable[None]]) -> None:
-        self._do = do
-        self._waiting: list[tuple[Chunk, asyncio.Future[None]]] = []
-        self._running: asyncio.Task[None] | None = None
-
-    async def put(self, chunk: Chunk) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((chunk, done))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
-        await done
-
-    async def _run(self) -> None:
-        while self._waiting:
-            together = self._next()
-            error: BaseException | None = None
-            try:
-                await self._do([chunk for chunk, _ in together])
-            except Exception as failed:
-                error = failed
-            for _, done in together:
-                if done.done():
-                    continue  # nobody waits for it any more
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
-        self._running = None
-
-    def _next(self) -> list[tuple[Chunk, asyncio.Future[None]]]:
-        count = records = 0
-        for chunk, _ in self._waiting:
-            records += chunk.outgoing.count
-            if count and records > TOGETHER:
-                break
-            count += 1
-        together, self._waiting = self._waiting[:count], self._waiting[count:]
-        return together
-
-
 class ExactlyOnce(_Base):
-    def __init__(self, settings: Settings, group: str, connection: Connection, name: str) -> None:
-        # An owner that hangs must not stall readers for much longer than the group tolerates it; but a busy machine needs its time.
-        self._limit = max(settings.session_timeout / SECOND, LEAST_LIMIT)
-        super().__init__(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
-        self.name = name
-        self._group = group
-        self._transactions = _Joined(self._transaction)
+    def _promise(self, settings: Settings, partition: TopicPartition) -> dict[str, Any]:
+        return {
+            "transactional_id": f"{self._group}-{partition.topic}-{partition.partition}",
+            # an owner that hangs must not stall readers longer than the group tolerates it
+            "transaction_timeout_ms": settings.session_timeout // 1000,
+        }
 
-    async def send(self, chunk: Chunk) -> None:
-        await self._transactions.put(chunk)
-
-    async def _transaction(self, chunks: list[Chunk]) -> None:
-        try:
-            async with asyncio.timeout(2 * self._limit):
-                await self._attempt(chunks)
-        except TimeoutError:
-            # what the broker has given up after half of that, aiokafka would try for ever
-            raise UserError(
-                f"a transaction has not come to an end within {2 * self._limit:.0f} s: is the broker well?"
-            ) from None
-
-    async def _attempt(self, chunks: list[Chunk]) -> None:
-        producer = self._producer
-        await producer.begin_transaction()
-        together = Outgoing.joined(chunk.outgoing for chunk in chunks)
+    async def send(self, outgoing: Outgoing, offset: int | None) -> None:
+        await self._producer.begin_transaction()
         # All partitions at once: one request adds them to the transaction, and one carries the records. Sent one by one, the first
-        # would leave alone. The offsets go beside the records.
-        for topic, partition in (*together.outputs, *together.changelog):
-            producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
-        waiting: list[Awaitable[Any]] = [*await self._send(together.outputs.items())]
-        waiting += await self._send(together.changelog.items())
-        offsets = _offsets(chunks, self.name)
-        if offsets:
-            waiting.append(producer.send_offsets_to_transaction(offsets, self._group))
+        # would leave alone. The offset goes beside the records.
+        for topic, partition in (*outgoing.outputs, *outgoing.changelog):
+            self._producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
+        waiting: list[Awaitable[Any]] = [*await self._send(outgoing.outputs.items())]
+        waiting += await self._send(outgoing.changelog.items())
+        if offset is not None:
+            waiting.append(self._producer.send_offsets_to_transaction({self._partition: offset}, self._group))
         if waiting:
             await asyncio.gather(*waiting)
-        await producer.commit_transaction()
+        await self._producer.commit_transaction()
 
 
 class AtLeastOnce(_Base):
-    name = ""
+    def _promise(self, settings: Settings, partition: TopicPartition) -> dict[str, Any]:
+        return {"enable_idempotence": True}
 
-    def __init__(self, connection: Connection, commit: Commit) -> None:
-        super().__init__(connection, enable_idempotence=True)
-        self._commit = commit
-        self._commits = _Joined(self._commit_offsets)
-
-    async def send(self, chunk: Chunk) -> None:
-        for batches in (chunk.outgoing.outputs, chunk.outgoing.changelog):
+    async def send(self, outgoing: Outgoing, offset: int | None) -> None:
+        for batches in (outgoing.outputs, outgoing.changelog):
             futures = await self._send(batches.items())
             if futures:
                 await asyncio.gather(*futures)
-        if chunk.offset is not None:
-            await self._commits.put(chunk)
-
-    async def _commit_offsets(self, chunks: list[Chunk]) -> None:
-        await self._commit(_offsets(chunks, self.name))
-
-
-def _offsets(chunks: list[Chunk], name: str) -> Offsets:
-    return {chunk.partition: (chunk.offset, name) for chunk in chunks if chunk.offset is not None}
+        if offset is not None:
+            await self._commit({self._partition: offset})

@@ -30,16 +30,6 @@ class Outgoing:
         self.outputs: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
         self.changelog: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
 
-    @classmethod
-    def joined(cls, several: Iterable[Outgoing]) -> Outgoing:
-        together = cls()
-        for one in several:
-            for place, records in one.outputs.items():
-                together.outputs[place] += records
-            for place, records in one.changelog.items():
-                together.changelog[place] += records
-        return together
-
     @property
     def count(self) -> int:
         """Records for others."""

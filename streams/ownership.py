@@ -1,7 +1,7 @@
 """Partitions that this worker owns: taken over in an order that loses and repeats nothing, and released.
 
-On assignment: start the sender; fence old owners and read the committed offsets (`streams.claims`); bring the state of each stage to its
-offset without emitting; seek; process. Every step is undone if another rebalance overtakes it.
+On assignment: start the sender, which fences the old owner; read the committed offset, which now cannot change any more; bring
+the stage's state to it without emitting; seek; process. Every step is undone if another rebalance overtakes it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
-from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
 from pastforward.errors import UserError
 from state.errors import StoreError
-from streams.claims import Claim, claim
-from streams.connection import Connection
-from streams.delivery import Chunk, Offsets, Sender
+from streams.delivery import Sender
 from streams.lane import Lane
 from streams.matcher import Matcher
 from streams.metrics import Metrics
@@ -35,26 +31,17 @@ log = logging.getLogger("pastforward.worker")
 FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
 AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
 
-# Small chunks are computed in the event loop: to a thread and back costs them several turns of a busy machine's scheduler.
-SMALL: Final = 500  # records
-QUICK: Final = 0.05  # seconds that the last chunk took at most
-
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 20_000
 OUTPUTS: Final = 200_000  # records that a piece should lead to at most: some 100 MB
 
-OVERTAKEN: Final = (
-    CommitFailedError,
-    IllegalStateError,
-)  # what a commit says to whom the partition does not belong any more
-
-MakeSender = Callable[[], Sender]
+MakeSender = Callable[[TopicPartition], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
 
 
 class Owned:
-    """One partition: its stage, and the offset up to which everything is committed."""
+    """One partition: its sender, its stage, and the offset up to which everything is committed."""
 
     def __init__(
         self, partition: TopicPartition, sender: Sender, stage: Stage, position: int, metrics: Metrics
@@ -65,7 +52,6 @@ class Owned:
         self.position = position
         self.busy_since: float | None = None  # seconds of the performance counter
         self._piece = FIRST
-        self._computed = 2 * QUICK  # seconds, of the last chunk
         self._metrics = metrics
         self._lock = asyncio.Lock()
         self._released = False
@@ -99,7 +85,7 @@ class Owned:
         """What a change of the routing lets the stage do; what it has to say for that is said."""
         allowed = self.stage.allowed(self.position)
         if allowed.say is not None:
-            await self.sender.send(Chunk(self.partition, allowed.say, None))
+            await self.sender.send(allowed.say, None)
         return allowed
 
     async def nudge(self) -> None:
@@ -112,49 +98,41 @@ class Owned:
         """Returns the number of records that were sent."""
         end = records[-1].offset + 1
         started = self.busy_since = time.perf_counter()
-        quick = len(records) <= SMALL and self._computed < QUICK
-        outgoing = self.stage.process(records) if quick else await asyncio.to_thread(self.stage.process, records)
+        outgoing = await asyncio.to_thread(self.stage.process, records)
         computed = time.perf_counter()
-        await self.sender.send(Chunk(self.partition, outgoing, end))
+        await self.sender.send(outgoing, end)
         sent = time.perf_counter()
-        if quick:
-            self.stage.committed(end)
-        else:
-            await asyncio.to_thread(self.stage.committed, end)
+        await asyncio.to_thread(self.stage.committed, end)
         self.position = end
         done = time.perf_counter()
         self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
         self.busy_since = None
-        self._computed = computed - started
         return outgoing.count
 
     async def silent(self) -> None:
         async with self._lock:
             outgoing = None if self._released else self.stage.idle()
             if outgoing is not None:
-                await self.sender.send(Chunk(self.partition, outgoing, None))
+                await self.sender.send(outgoing, None)
 
     async def release(self) -> None:
         """Lets the piece in flight end."""
         self._released = True
         async with self._lock:
+            await self.sender.stop()
             self.stage.close()
 
 
 class Ownership:
     """All partitions of this worker. Used from the event loop of the Faust app only."""
 
-    def __init__(
-        self, app: Any, connection: Connection, make_sender: MakeSender, make_stage: MakeStage, metrics: Metrics
-    ) -> None:
+    def __init__(self, app: Any, make_sender: MakeSender, make_stage: MakeStage, metrics: Metrics) -> None:
         self._app = app
-        self._connection = connection
         self._make_sender = make_sender
         self._make_stage = make_stage
         self._metrics = metrics
         self._owned: dict[TP, Owned] = {}
         self._lanes: dict[TP, Lane] = {}
-        self._sender: Sender | None = None
         self._complete = False
         self._retired = False
 
@@ -226,9 +204,6 @@ class Ownership:
             await one.release()
         for lane in lanes:
             await lane.stop()
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await sender.stop()
 
     async def takeover(self) -> None:
         if self._retired:
@@ -236,30 +211,19 @@ class Ownership:
             return
         generation = self._app.consumer_generation_id
         await self.release()
-        partitions = sorted(TopicPartition(*partition) for partition in self._app.consumer.assignment())
-        sender = self._make_sender()
-        await sender.start()
-        try:
-            positions = await self._claim(partitions, sender.name)
-        except BaseException as error:
-            await sender.stop()
-            if isinstance(error, OVERTAKEN) or generation != self._app.consumer_generation_id:
-                return  # the group has gone on, and will call again
-            raise
-        taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
+        partitions = sorted(TP(*partition) for partition in self._app.consumer.assignment())
+        taken = await asyncio.gather(*(self._take(TopicPartition(*p)) for p in partitions), return_exceptions=True)
         owned = [one for one in taken if isinstance(one, Owned)]
         errors = [error for error in taken if isinstance(error, BaseException)]
-        if owned and not errors and generation == self._app.consumer_generation_id:
-            await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
         overtaken = generation != self._app.consumer_generation_id
         if overtaken or errors:
             for one in owned:
                 await one.release()
-            await sender.stop()
             if errors and not overtaken:
                 raise errors[0]
             return
-        self._sender = sender
+        if owned:
+            await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
         for one in owned:
             key = TP(*one.partition)
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
@@ -281,27 +245,20 @@ class Ownership:
             log.error("the worker stops: %s", error, exc_info=None if clear else error)
         await self._app.crash(error)
 
-    async def _claim(self, partitions: list[TopicPartition], name: str) -> dict[TopicPartition, int]:
-        return await claim(partitions, name, self._connection, self._claims, self._first, self.commit)
-
-    async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
-        stage = await self._make_stage(partition, position)
+    async def _take(self, partition: TopicPartition) -> Owned:
+        sender = self._make_sender(partition)
+        await sender.start()
+        try:
+            position = await self._committed(partition)
+            stage = await self._make_stage(partition, position)
+        except BaseException:
+            await sender.stop()
+            raise
         return Owned(partition, sender, stage, position, self._metrics)
 
-    async def commit(self, offsets: Offsets) -> None:
-        """Refused to whoever is not a member of the present generation."""
+    async def _committed(self, partition: TopicPartition) -> int:
         thread = self._app.consumer._thread
-        await thread.call_thread(thread._consumer.commit, offsets)
-
-    async def _claims(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
-        thread = self._app.consumer._thread
-        coordinator = thread._consumer._coordinator
-        found = await thread.call_thread(coordinator.fetch_committed_offsets, list(partitions))
-        none = OffsetAndMetadata(-1, "")
-        claims = {partition: found.get(partition, none) for partition in partitions}
-        return {p: Claim(None if c.offset < 0 else c.offset, c.metadata or "") for p, c in claims.items()}
-
-    async def _first(self, partition: TopicPartition, committed: int | None) -> int:
+        committed: int | None = await thread.call_thread(thread._consumer.committed, partition)
         first = (await self._app.consumer.earliest_offsets(partition))[partition]
         if committed is None:
             return int(first)

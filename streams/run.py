@@ -5,8 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import sys
-from typing import Any, Final
+from typing import Any
 
 import faust
 
@@ -19,13 +18,10 @@ from streams.warm import compile_kernels
 
 log = logging.getLogger("pastforward.worker")
 
-SWITCH: Final = 0.001  # seconds until a thread lets another one run Python; the default, five, adds to every latency
-
 
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
     """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
-    sys.setswitchinterval(SWITCH)
     compile_kernels()  # loads them: the first chunk should not wait for it
     host = Host(settings, bootstrap, partitions, open_registry(settings))
     if status:

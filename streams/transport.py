@@ -8,7 +8,6 @@ ours and the marker of the transaction, and it acknowledges chunks that have fai
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -20,10 +19,6 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, T
 from faust.types import TP
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
-GATHER_MS: Final = 80  # as long as this a fetch lets data gather, when the event loop has no time left
-AT_ONCE_MS: Final = 5  # what is not worth gathering
-GATHER_BYTES: Final = 1 << 20  # that do not wait for more to come
-WINDOW: Final = 0.1  # seconds over which it is seen how busy the event loop is
 RETRY_MS: Final = 50  # a rebalance is made of several requests that may each be answered with "again"
 
 
@@ -140,29 +135,8 @@ class _Thread(AIOKafkaConsumerThread):
         return records
 
 
-class Pace:
-    """How long the broker lets records gather for a fetch. A chunk has its price, however small it is: on an idle machine no record waits;
-    the busier the event loop, the longer they gather, so that it is not occupied by ever smaller chunks with all records in a queue
-    behind them. To be asked from the event loop."""
-
-    def __init__(self) -> None:
-        self._at, self._spent = time.perf_counter(), time.thread_time()
-
-    def set(self, fetcher: Any) -> None:
-        now = time.perf_counter()
-        if now - self._at < WINDOW:
-            return
-        spent = time.thread_time()
-        gather = round(GATHER_MS * (spent - self._spent) / (now - self._at))
-        self._at, self._spent = now, spent
-        idle = gather < AT_ONCE_MS
-        fetcher._fetch_min_bytes = 1 if idle else GATHER_BYTES
-        fetcher._fetch_max_wait_ms = FETCH_WAIT_MS if idle else gather
-
-
 class _Consumer(Consumer):
     epoch = 0
-    _pace: Pace | None = None
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
@@ -179,8 +153,6 @@ class _Consumer(Consumer):
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
         epoch = self.epoch
-        self._pace = self._pace or Pace()
-        self._pace.set(self._thread._ensure_consumer()._fetcher)
         records = await super()._getmany(active_partitions, timeout)
         return records if epoch == self.epoch else {}
 

@@ -20,9 +20,8 @@ from pastforward import broker as embedded
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from pastforward.topics import Topics, connect, ensure
-from streams.claims import fence
 from streams.connection import Connection
-from streams.delivery import Chunk, make_sender
+from streams.delivery import make_sender
 from streams.outgoing import Outgoing
 from tests.conftest import ROOT, StartWorker
 from tests.outside import PATIENCE
@@ -246,22 +245,21 @@ async def _fence(settings: Settings, bootstrap: str) -> None:
     topics = Topics(settings.topic_prefix)
     partition = TopicPartition(topics.rendezvous, 0)
     connection = Connection.of(settings, bootstrap)
-    old, new = (make_sender(settings, "fenced.worker", connection, name, no_commit) for name in ("old", "new"))
+    old, new = (make_sender(settings, "fenced.worker", connection, partition, no_commit) for _ in range(2))
     await old.start()
-    await new.start()
     producer = old._producer  # type: ignore[attr-defined]
     commit = producer.commit_transaction
 
     async def overtaken() -> None:
-        await fence(connection, "old")
+        await new.start()
         await commit()
 
     producer.commit_transaction = overtaken
     with pytest.raises(AsyncKafkaError):
-        await old.send(Chunk(partition, _saying(topics, b"old owner"), 5))
-    await new.send(Chunk(partition, _saying(topics, b"new owner"), 7))
+        await old.send(_saying(topics, b"old owner"), 5)
+    await new.send(_saying(topics, b"new owner"), 7)
     with pytest.raises((AsyncKafkaError, AssertionError)):  # its producer is of no use any more
-        await old.send(Chunk(partition, _saying(topics, b"old owner again"), 6))
+        await old.send(_saying(topics, b"old owner again"), 6)
     for sender in (old, new):
         with suppress(AsyncKafkaError):
             await sender.stop()
