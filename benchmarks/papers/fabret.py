@@ -22,6 +22,7 @@ CONTENDERS: dict[str, Make] = {
 FEWER = {name: CONTENDERS[name] for name in ("propagation", "prefetch", "dynamic", "auto")}
 PATIENCE = {"quick": 0.2, "full": 2.0}
 PUBLICATIONS = 100
+KEEPS = 0.85  # of its throughput: what the paper shows of dynamic is no less
 SMALL = make("small", W0, 500, 2, SEED)
 
 
@@ -218,8 +219,12 @@ def _judge_drift(points: Points) -> Finding:
     if kept["dynamic"] < 1.1 * kept["without change"]:
         reason = "what was chosen at first serves what came later nearly as well"
         return Finding("does not hold", "; ".join(text), reason)
-    if kept["without change"] < 0.9:
+    if kept["without change"] < 0.9 and kept["dynamic"] >= KEEPS:
         return Finding("holds", "; ".join(text))
+    if kept["without change"] < 0.9:
+        return Finding(
+            "holds differently", "; ".join(text), "dynamic loses less, but loses too, where the paper's keeps"
+        )
     reason = "the tables that were chosen at first do not get worse, those that are chosen anew get better"
     return Finding("holds differently", "; ".join(text), reason)
 

@@ -16,6 +16,8 @@ Before a time counts, the answers of all contenders are compared, and on a sampl
 processor time of one thread, the least of several; in the stores, all threads. Absolute times are not the papers': compare order, ratio
 and growth. `quick` takes small sizes, `full` the papers'. Where a paper leaves something open, `benchmarks/generators/` says what was
 chosen.
+
+These results were taken on two cores that had other work beside them, the `full` ones all along: differences of a tenth mean nothing.
 """
 
 

@@ -270,7 +270,8 @@ def _granularity(operations: Operations, name: str) -> Iterator[Point]:
     yield Point("all", name, 0, "pairs an operation", run.found / operations.count)
 
 
-def _judge_layouts(points: Points, margin: str) -> Finding:
+def _judge_layouts(points: Points, margin: str, ahead_by: float) -> Finding:
+    """`ahead_by`: the share that DualDB takes less than TwoDB in the paper; half of it counts as the same."""
     dual, two = points.line("DualDB", "us"), points.line("TwoDB", "us")
     text = f"DualDB {dual[0]:.1f} us, TwoDB {two[0]:.1f} us an operation ({dual[0] / two[0]:.2f} times)"
     disk = {name: points.line(name, "us, from disk")[0] for name in ("DualDB", "TwoDB")}
@@ -283,7 +284,8 @@ def _judge_layouts(points: Points, margin: str) -> Finding:
         text += f"; RepQueries {repeated[0]:.1f} us, {repeated[0] / dual[0]:.1f} times (PUBLISH {repeated[2]:.1f} against {dual[2]:.1f})"
         text += f", told {points.line('RepQueries', 'delay ms')[0]:.0f} ms late, of short-lived pairs "
         text += f"{points.line('RepQueries, publications of 0.5 s', 'missed %')[0]:.0f} % missed"
-    ahead = dual[0] < two[0] * 1.02
+    less = 1 - dual[0] / two[0]
+    ahead = less >= ahead_by / 2 if ahead_by else abs(less) <= 0.1
     if repeated and repeated[0] < 1.5 * dual[0]:
         return Finding("does not hold", text, "RepQueries asks an index in memory here")
     if repeated and repeated[0] < float(margin) * 0.5 * dual[0]:
@@ -326,12 +328,19 @@ _BARS = (Plot("us", "us an operation", log_x=False, log_y=False, bars=_KINDS),)
 
 
 def _figure(
-    number: str, title: str, claim: str, subscriptions: int, publications: int, self_join: bool, margin: str
+    number: str,
+    title: str,
+    claim: str,
+    subscriptions: int,
+    publications: int,
+    self_join: bool,
+    margin: str,
+    ahead_by: float,
 ) -> Figure:
     return Figure(
         f"qader-{number}", PAPER, title, claim, "", _BARS,
         lambda scale: _flat(number, scale, subscriptions, publications, self_join=self_join),
-        lambda points: _judge_layouts(points, margin),
+        lambda points: _judge_layouts(points, margin, ahead_by),
     )  # fmt: skip
 
 
@@ -345,7 +354,9 @@ def _place_figure(number: str, title: str, claim: str, space: str, panel: str) -
 
 
 FIGURES = (
-    _figure("10", "Simple, 3 to 1", "DualDB 5 % ahead of TwoDB; both about 10 times RepQueries", 3, 1, False, "10"),
+    _figure(
+        "10", "Simple, 3 to 1", "DualDB 5 % ahead of TwoDB; both about 10 times RepQueries", 3, 1, False, "10", 0.05
+    ),
     _figure(
         "11",
         "Simple, 1 to 3",
@@ -354,9 +365,12 @@ FIGURES = (
         3,
         False,
         "3",
+        0.0,
     ),
-    _figure("12", "Self-join, 3 to 1", "DualDB 20 % ahead of TwoDB (PUBLISH 6 %, SUBSCRIBE 25 %)", 3, 1, True, "1"),
-    _figure("13", "Self-join, 1 to 3", "DualDB 12 % ahead of TwoDB", 1, 3, True, "1"),
+    _figure(
+        "12", "Self-join, 3 to 1", "DualDB 20 % ahead of TwoDB (PUBLISH 6 %, SUBSCRIBE 25 %)", 3, 1, True, "1", 0.2
+    ),
+    _figure("13", "Self-join, 1 to 3", "DualDB 12 % ahead of TwoDB", 1, 3, True, "1", 0.12),
     _place_figure("14", "Quad tree", "variable granularity is about 3 times fixed", "tree", "all"),
     _place_figure("15", "Circles", "variable granularity is about 2 times fixed", "circles", "all"),
     _place_figure("16", "Quad tree, by level", "the gain grows towards the root", "tree", "by place"),
