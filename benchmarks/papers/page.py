@@ -16,8 +16,6 @@ Before a time counts, the answers of all contenders are compared, and on a sampl
 processor time of one thread, the least of several; in the stores, all threads. Absolute times are not the papers': compare order, ratio
 and growth. `quick` takes small sizes, `full` the papers'. Where a paper leaves something open, `benchmarks/generators/` says what was
 chosen.
-
-These results were taken on two cores that had other work beside them, the `full` ones all along: differences of a tenth mean nothing.
 """
 
 
@@ -29,8 +27,10 @@ def best_scale(figure: Figure, results: Results) -> Scale | None:
     return None
 
 
-def write(figures: list[Figure], results: Results, page: Path, earlier: Results | None = None) -> list[str]:
-    """Writes page and plots; returns the names of figures that have no complete results."""
+def write(
+    figures: list[Figure], results: Results, page: Path, earlier: Results | None = None, remark: str = ""
+) -> list[str]:
+    """Writes page and plots, with a remark on how it was measured; returns the names of figures that have no complete results."""
     images = page.parent / "img"
     rows: list[str] = []
     sections: list[str] = []
@@ -65,5 +65,10 @@ def write(figures: list[Figure], results: Results, page: Path, earlier: Results 
         table += f"\n\nNot measured yet: {', '.join(missing)}."
     where = "\n".join(f"- {where}; at {', '.join(sorted(commits))}" for where, commits in told.items())
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(f"{_HEAD}\n{table}\n" + "\n".join(sections) + f"\n## Where this was measured\n\n{where}\n")
+    page.write_text(
+        f"{_HEAD}\n{table}\n"
+        + "\n".join(sections)
+        + f"\n## Where this was measured\n\n{where}\n"
+        + (f"\n{remark}\n" if remark else "")
+    )
     return missing

@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure anew what is already there")
     parser.add_argument("--compare", type=Path, metavar="FOLDER", help="results of an earlier run, to lay over these")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page from all results, plots beside it")
+    parser.add_argument("--remark", default="", help="for the page: what else the machine did, for example")
     parser.add_argument("--no-run", action="store_true", help="only show and draw what is there")
     given = parser.parse_args()
     console = Console()
@@ -145,7 +146,7 @@ def main() -> None:
     if earlier:
         compare(figures, given.scale, results, earlier, console)
     page: Path = given.page or given.results / "papers.md"
-    missing = write(list(FIGURES.values()), results, page, earlier)
+    missing = write(list(FIGURES.values()), results, page, earlier, given.remark)
     console.print(f"page: {page}" + (f" (without {', '.join(missing)})" if missing else ""))
     if given.page:
         for scale in ("quick", "full"):
