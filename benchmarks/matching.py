@@ -6,8 +6,9 @@
 | writes                          | loading, removing, adding conditions in batches; one `match` from Python                           |
 | churn                           | 3M equality-led, 5,000 in and 5,000 out each second, answers held against a plain loop all along   |
 
-A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. `--only` runs
-some pieces and keeps what earlier runs have measured; `--quick` takes a hundredth of the subscriptions.
+A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. A slow
+contender gets fewer publications, never fewer subscriptions: the table says how many. `--only` runs some pieces and keeps what earlier runs
+have measured; `--quick` takes a hundredth of the subscriptions.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from matching.index import NewSubscription
 
 PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn")
 BATCH: Final = 1000
-# A contender that needs longer than this for a hundred publications is not asked for more of them.
-PATIENCE_S: Final = 2.0
-MANY: Final = 20  # repetitions of what takes no time
+BUDGET_S: Final = 30.0  # a batch that would take longer is not tried; nor is one more measured when so much is spent
+PATIENCE_S: Final = 2.0  # what takes longer is repeated three times, not twenty
+MANY: Final = 20
 
 
 class Figure(NamedTuple):
@@ -51,6 +52,7 @@ class Figure(NamedTuple):
     load_s: float
     bytes_each: float
     matches: float
+    publications: int  # different ones that were measured in batches
 
 
 def resident() -> int:
@@ -67,27 +69,34 @@ def least(run: Callable[[], object], repetitions: int) -> float:
     return best
 
 
-def batch_time(index: Index, publications: pa.Table) -> tuple[float, float]:
-    """Microseconds a publication in batches, and matches a publication; slow contenders get fewer publications."""
-    rows = 20
+def batch_time(index: Index, publications: pa.Table) -> tuple[float, float, int]:
+    """Microseconds a publication in batches, matches a publication, and how many publications were measured. Batches grow to 1,000 as
+    long as the next one fits the budget."""
+    rows, found, spent = 1, 0, 0.0
     while True:
-        batch = publications.slice(0, rows)
-        taken = least(partial(index.match_table, batch), 1)
-        if rows == BATCH or taken * 5 > PATIENCE_S:
+        begin = time.process_time()
+        found = index.match_table(publications.slice(0, rows)).num_rows
+        taken = time.process_time() - begin
+        spent += taken
+        if rows == BATCH or 10 * taken > BUDGET_S:
             break
-        rows = min(BATCH, rows * 10)
-    found = index.match_table(batch).num_rows
-    spread = [publications.slice(at, rows) for at in range(0, publications.num_rows - rows + 1, BATCH)]
-    repetitions = MANY if taken * MANY < PATIENCE_S else 3
-    best = min(least(partial(index.match_table, batch), repetitions) for batch in spread)
-    return best / rows * 1e6, found / rows
+        rows *= 10
+    best, measured = taken, rows
+    repetitions = MANY if taken * MANY < PATIENCE_S else 3 if taken * 12 < BUDGET_S else 1
+    for at in range(0, publications.num_rows - rows + 1, BATCH):
+        if spent + taken * repetitions > BUDGET_S:
+            break
+        spent += taken * repetitions
+        best = min(best, least(partial(index.match_table, publications.slice(at, rows)), repetitions))
+        measured = at // BATCH * rows + rows
+    return best / rows * 1e6, found / rows, measured
 
 
 def single_time(index: Index, publications: pa.Table) -> float:
     """Microseconds for a publication alone: the median of fifty; of three if they take long."""
     first = least(partial(index.match_table, publications.slice(0, 1)), 1)
     alone = [publications.slice(i, 1) for i in range(50 if first * 150 < PATIENCE_S else 3)]
-    repetitions = MANY if first * 50 * MANY < PATIENCE_S else 3
+    repetitions = MANY if first * 50 * MANY < PATIENCE_S else 3 if first * 9 < BUDGET_S / 3 else 1
     return float(np.median([least(partial(index.match_table, batch), repetitions) for batch in alone])) * 1e6
 
 
@@ -105,7 +114,7 @@ def measure(load: Load, algorithm: str) -> Figure:
     loading = time.process_time() - begin
     pa.default_memory_pool().release_unused()
     grown = max(resident() - before, index.nbytes)
-    batch_us, matches = batch_time(index, load.publications)
+    batch_us, matches, publications = batch_time(index, load.publications)
     return Figure(
         load.name,
         load.subscriptions,
@@ -115,6 +124,7 @@ def measure(load: Load, algorithm: str) -> Figure:
         loading,
         grown / load.subscriptions,
         matches,
+        publications,
     )
 
 
@@ -128,14 +138,19 @@ def removal_rate(index: Index, subscriptions: int) -> float:
 
 
 def structured_rate(predicates: pa.Table, size: int) -> float:
-    """Subscriptions that `add_predicates` takes a second, in batches, into an index that holds as many already."""
-    half = int(predicates.num_rows) // 2
+    """Subscriptions that `add_predicates` takes a second, in batches, into an index that holds as many already. The first batch is not
+    counted: it reads kernels from disk."""
+    ids = predicates["subscription_id"].to_numpy()
+    bounds = np.append(np.flatnonzero(np.diff(ids, prepend=-1)), len(ids))
+    half = (len(bounds) - 1) // 2
+    size = min(size, half // 2)
     index = Index()
-    index.add_predicates(predicates.slice(0, half))
-    spent = 0.0
-    for at in range(half, predicates.num_rows, 5 * size):
-        spent += least(partial(index.add_predicates, predicates.slice(at, 5 * size)), 1)
-    return half / 5 / spent
+    index.add_predicates(predicates.slice(0, bounds[half]))
+    spent = []
+    for at in range(half, 2 * half, size):
+        begin, end = bounds[at], bounds[min(at + size, 2 * half)]
+        spent.append(least(partial(index.add_predicates, predicates.slice(begin, end - begin)), 1))
+    return (half - size) / sum(spent[1:])
 
 
 def python_match(index: Index, load: Load) -> float:
@@ -170,9 +185,14 @@ def writes(million: int) -> dict[str, float]:
         if load.name == "equality-led":
             measured[f"{load.name}: one match of a dictionary from Python, us"] = python_match(index, load)
         measured[f"{load.name}: removed a second, in batches of {BATCH:,}"] = removal_rate(index, load.subscriptions)
-    for name, predicates in (("equality-led", loads.equality_predicates), ("range-led", loads.range_predicates)):
+    fifth = million // 5
+    for name, predicates in (
+        ("equality-led", loads.equality_predicates(fifth)),
+        ("range-led", loads.range_predicates(fifth)),
+        ("mix, uniform", loads.mix(fifth, zipf=False).predicates),
+    ):
         for size in (BATCH, 10 * BATCH):
-            rate = structured_rate(predicates(million // 5), size)
+            rate = structured_rate(predicates, size)
             measured[f"{name}: structured conditions taken a second, in batches of {size:,}"] = rate
     for name, text_of in LOADS.items():
         measured[f"add_many, {name}: conditions a second, in batches of {BATCH:,}"] = condition_rate(text_of)
@@ -187,12 +207,17 @@ def _columns(predicates: pa.Table) -> tuple[npt.NDArray[np.int8], npt.NDArray[np
 
 def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> dict[str, float]:
     """Matching while subscriptions come and go, `rate` of each a second, written in ten pieces a second. Each second the answers for ten
-    publications are held against a plain loop over all subscriptions."""
+    publications are held against a plain loop over all subscriptions. Still and moving times are taken alike: of each piece the lesser of
+    two, then the median; still ones before and after."""
     load = loads.equality_led(subscriptions)
     index = Index()
     index.add_predicates(load.predicates)
-    still, _ = batch_time(index, load.publications)
     pieces = 10
+
+    def matched(piece: int) -> float:
+        return least(partial(index.match_table, load.publications.slice((piece % 4) * BATCH, BATCH)), 2)
+
+    still = [matched(piece) for piece in range(pieces * seconds)]
     fresh = loads.equality_predicates(rate * seconds, first_id=subscriptions, seed=7)
     held = [np.concatenate(pair) for pair in zip(_columns(load.predicates), _columns(fresh), strict=True)]
     per_piece = rate // pieces
@@ -209,9 +234,9 @@ def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> dict[str, 
         middle = time.process_time()
         index.remove_many(np.arange(piece * per_piece, (piece + 1) * per_piece))
         longest = max(longest, middle - begin, time.process_time() - middle)
-        batch = load.publications.slice((piece % 4) * BATCH, BATCH)
-        times.append(least(partial(index.match_table, batch), 2))
+        times.append(matched(piece))
         if piece % pieces == pieces - 1:
+            batch = load.publications.slice((piece % 4) * BATCH, BATCH)
             found = index.match_table(batch)
             live = slice((piece + 1) * per_piece, subscriptions + (piece + 1) * per_piece)
             for row in range(0, BATCH, BATCH // 10):
@@ -222,11 +247,12 @@ def churn(subscriptions: int, seconds: int = 10, rate: int = 5000) -> dict[str, 
                 if not np.array_equal(np.sort(got), wanted):
                     raise AssertionError(f"publication {row} of piece {piece}: {got} instead of {wanted}")
                 checked += 1
-    moving = float(np.median(times)) / BATCH * 1e6
+    still += [matched(piece) for piece in range(pieces * seconds)]
+    quiet, moving = (float(np.median(taken)) / BATCH * 1e6 for taken in (still, times))
     return {
-        f"churn at {subscriptions:,}: us a publication, still": still,
+        f"churn at {subscriptions:,}: us a publication, still": quiet,
         f"churn at {subscriptions:,}: us a publication while {rate:,} come and {rate:,} go each second": moving,
-        f"churn at {subscriptions:,}: times the still time": moving / still,
+        f"churn at {subscriptions:,}: times the still time": moving / quiet,
         f"churn at {subscriptions:,}: longest write of {per_piece}, ms": longest * 1e3,
         f"churn at {subscriptions:,}: publications held against a plain loop, all right": checked,
     }
@@ -256,6 +282,7 @@ def show(console: Console, figures: list[Figure]) -> None:
         "loading s",
         "bytes each",
         "matches",
+        "measured over",
         "the scan takes",
     ):
         table.add_column(heading, justify="left" if heading in ("load", "algorithm") else "right")
@@ -264,7 +291,7 @@ def show(console: Console, figures: list[Figure]) -> None:
         times = scan.get((f.load, f.subscriptions), float("nan")) / f.batch_us
         table.add_row(
             f.load, f"{f.subscriptions:,}", f.algorithm, f"{f.batch_us:,.2f}", f"{f.single_us:,.0f}", f"{f.load_s:.2f}",
-            f"{f.bytes_each:.0f}", f"{f.matches:.2f}", f"{times:,.1f} x",
+            f"{f.bytes_each:.0f}", f"{f.matches:.2f}", f"{f.publications:,}", f"{times:,.1f} x",
         )  # fmt: skip
     console.print(table)
 
@@ -334,8 +361,10 @@ def run(pieces: Iterable[str], algorithms: tuple[str, ...], scale: int, kept: Ke
     show(console, kept.figures)
     for name, value in kept.others.items():
         console.print(f"{name}: {value:,.2f}")
-    draw([figure for figure in kept.figures if figure.subscriptions == million], to)
-    console.print(f"plot: {to}")
+    drawn = [figure for figure in kept.figures if figure.subscriptions == million]
+    if drawn:
+        draw(drawn, to)
+        console.print(f"plot: {to}")
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from benchmarks.generators.stream import SEVERITIES, Interest, Record, interests
 from benchmarks.routing_decision import ATTRIBUTES, catalog_text
 from benchmarks.stream import Bench, Worker, console
 from pastforward.settings import Settings
-from pastforward.topics import Topics
+from pastforward.topics import TO_THE_END, Topics
 from schemas import Publication, Subscription, decode_notification, decode_rendezvous_chunk, encode
 from schemas.columns import FROM_PUBLICATIONS, FROM_SUBSCRIPTIONS
 
@@ -154,9 +154,7 @@ def read(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, lis
         {
             "bootstrap.servers": bootstrap,
             "group.id": "bench",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
+            **TO_THE_END,
         }
     )
     reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

@@ -152,7 +152,13 @@ def run(
     decisions = measure_decisions(quick=quick)
     pq.write_table(pa.Table.from_pylist([decision._asdict() for decision in decisions]), results / "decisions.parquet")
     shown = Table(
-        "scheme", "us a publication, in chunks", "us a subscription", "copies of a publication", "of a subscription"
+        "scheme",
+        "us a publication, in chunks",
+        "us a subscription",
+        "of mixed conditions",
+        "one by one",
+        "copies of a publication",
+        "of a subscription",
     )
     for decision in decisions:
         shown.add_row(decision.scheme, *(f"{number:.2f}" for number in decision[1:]))

@@ -1,15 +1,20 @@
-"""What a routing decision of the product costs: publications in chunks of columns, subscriptions one by one."""
+"""What a routing decision of the product costs, in chunks of columns; and subscriptions one by one, which is their plain definition.
+
+Conditions are parsed beforehand, and in bytes, as the router has them; reading these is part of the decision.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from matching.condition import Condition
-from streams.routing import SCHEMES, Catalog, Publication, Publications, Subscription, make_scheme
+from matching.oracle import SEMANTICS
+from streams.routing import SCHEMES, Catalog, Publication, Publications, Subscription, Subscriptions, make_scheme
 
 PARTITIONS = 16
 ATTRIBUTES = 10
@@ -23,6 +28,8 @@ class Decision(NamedTuple):
     scheme: str
     publication_us: float
     subscription_us: float
+    mixed_us: float  # subscriptions of all types, operators and semantics
+    single_us: float  # the same subscriptions as in `subscription_us`, one by one
     publication_copies: float
     subscription_copies: float
 
@@ -80,20 +87,48 @@ def subscriptions(count: int) -> list[Subscription]:
     return made
 
 
+def mixed_subscriptions(count: int) -> list[Subscription]:
+    """One, two or three disjuncts of three predicates: lists, open ranges, exclusions, patterns, shapes and absent attributes."""
+    rng = np.random.default_rng(3)
+    made = []
+    for row in range(count):
+        disjuncts = []
+        for _ in range(rng.integers(1, 4)):
+            low = int(rng.integers(900))
+            predicates = [
+                f"a{1 + 2 * rng.integers(5)} IN ('value {rng.integers(100)}', 'value {rng.integers(100)}')",
+                f"a{1 + 2 * rng.integers(5)} = 'value {rng.integers(100)}'",
+                f"a{1 + 2 * rng.integers(5)} LIKE '%{rng.integers(10)}'",
+                f"a{1 + 2 * rng.integers(5)} IS NULL",
+                f"a{2 * rng.integers(5)} > {low} AND a{2 * rng.integers(5)} < {low + 100}.5",
+                f"NOT a{2 * rng.integers(5)} IN ({low}, {low + 1}, {low + 2})",
+                f"a{2 * rng.integers(5)} >= {low}",
+                f"overlaps(spot, BOX(0, 0, {low}, {low}))",
+            ]
+            disjuncts.append(" AND ".join(rng.choice(predicates, 3, replace=False)))
+        condition = Condition.parse(" OR ".join(disjuncts)).disjuncts
+        semantics = SEMANTICS[rng.choice(len(SEMANTICS), p=(0.8, 0.1, 0.1))]
+        made.append(Subscription(f"subscription-{row}", condition=condition, semantics=semantics))
+    return made
+
+
 def measure_decisions(*, quick: bool = False) -> list[Decision]:
-    chunk, wanted, known = publications(CHUNK), subscriptions(100 if quick else 500), catalog()
+    chunk, wanted, known = publications(CHUNK), subscriptions(CHUNK), catalog()
+    stored, mixed = Subscriptions.of(wanted), Subscriptions.of(mixed_subscriptions(CHUNK))
+    some = wanted[: 100 if quick else 500]
     found = []
     for name in SCHEMES:
         scheme = make_scheme(name, PARTITIONS, depth=2, catalog=known)
-        placement = scheme.route_publications(chunk)
-        stored = [scheme.subscription(subscription) for subscription in wanted]
+        sent, held = scheme.route_publications(chunk), scheme.route_subscriptions(stored)
         found.append(
             Decision(
                 name,
-                _least(lambda scheme=scheme: scheme.route_publications(chunk)) / len(chunk) * 1e6,  # type: ignore[misc]
-                _least(lambda scheme=scheme: [scheme.subscription(s) for s in wanted]) / len(wanted) * 1e6,  # type: ignore[misc]
-                len(placement.partition) / len(chunk),
-                sum(map(len, stored)) / len(stored),
+                _least(partial(scheme.route_publications, chunk)) / CHUNK * 1e6,
+                _least(partial(scheme.route_subscriptions, stored)) / CHUNK * 1e6,
+                _least(partial(scheme.route_subscriptions, mixed)) / CHUNK * 1e6,
+                _least(lambda scheme=scheme: [scheme.subscription(s) for s in some]) / len(some) * 1e6,  # type: ignore[misc]
+                len(sent.partition) / CHUNK,
+                len(held.partition) / CHUNK,
             )
         )
     return found

@@ -469,11 +469,13 @@ def string_column(column: pa.ChunkedArray | pa.Array) -> tuple[U8, I64, I32]:
     bounds = (
         np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1] if ends else np.zeros(1, np.int64)
     )
-    heap = np.frombuffer(data, np.uint8).copy() if data else np.zeros(1, np.uint8)
+    # of a slice only what it shows: the text of the whole may be a thousand times as long
+    begin, end = int(bounds[0]), int(bounds[-1])
+    heap = np.frombuffer(data, np.uint8)[begin:end].copy() if data and end > begin else np.zeros(1, np.uint8)
     length = np.diff(bounds).astype(np.int32)
     if array.null_count:
         length[array.is_null().to_numpy(zero_copy_only=False)] = -1
-    return heap, bounds[:-1].copy(), length
+    return heap, bounds[:-1] - begin, length
 
 
 def place(out: Batch, column: pa.ChunkedArray | pa.Array, topics: TopicView) -> None:

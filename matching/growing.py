@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import mmap
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +13,18 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 CACHE_LINE = 64
+_LARGE: Final = 1 << 22  # bytes from which on pages of two megabytes are worth while
 
 
 def aligned(room: int, dtype: Any) -> npt.NDArray[Any]:
     """Zeros that begin at a cache line: a vector that lies across two lines takes twice as long to load."""
     kind = np.dtype(dtype)
+    if room * kind.itemsize >= _LARGE:
+        # of the system: the allocator may hand out memory that was used before, and would have to write all the zeros
+        pages = mmap.mmap(-1, room * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # a kernel without large pages does with small ones
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(pages, kind)
     bytes_ = np.zeros(room * kind.itemsize + CACHE_LINE, np.uint8)
     begin = -bytes_.__array_interface__["data"][0] % CACHE_LINE
     return bytes_[begin : begin + room * kind.itemsize].view(kind)

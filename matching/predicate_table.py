@@ -275,7 +275,7 @@ class _Values(NamedTuple):
 def _values(table: pa.Table, prefix: str) -> _Values:
     rows = table.num_rows
     kind = np.zeros(rows, np.uint8)
-    bits = np.zeros(rows, np.int64)
+    bits: I64 | None = None
     text = None
     for suffix, code in _VALUE_COLUMNS.items():
         name = f"{prefix}_{suffix}"
@@ -284,27 +284,42 @@ def _values(table: pa.Table, prefix: str) -> _Values:
         column = table.column(name)
         if column.null_count == rows:
             continue
-        given = column.is_valid().to_numpy() if column.null_count else np.ones(rows, bool)
-        kind[given & (kind != _NONE)] = _TWO
-        kind[given & (kind == _NONE)] = code
+        given = column.is_valid().to_numpy() if column.null_count else np.True_
+        kind = np.where(given, np.where(kind == _NONE, np.uint8(code), np.uint8(_TWO)), kind)
         if code == _TEXT:
             text = string_column(column)
-        elif code == _INT:
-            bits[given] = column.cast(pa.int64()).fill_null(0).to_numpy()[given]
-        elif code == _FLOAT:
-            bits[given] = column.cast(pa.float64()).fill_null(0.0).to_numpy().view(np.int64)[given]
-        elif code == _BOOL:
-            bits[given] = column.fill_null(False).to_numpy()[given]
-        elif code == _TIME:
-            bits[given] = times(column, 0)[given]
-    return _Values(kind, bits, text)
+        elif code != _BINARY:
+            raw = _raw(column, code)
+            bits = raw if bits is None else np.where(given, raw, bits)
+    return _Values(kind, np.zeros(rows, np.int64) if bits is None else bits, text)
+
+
+def _raw(column: pa.ChunkedArray, code: int) -> I64:
+    """64 bits a value; anything for nulls."""
+    if code == _TIME:
+        return times(column, 0)
+    if code == _BOOL:
+        truth: I64 = column.fill_null(False).to_numpy().astype(np.int64)
+        return truth
+    whole = one_chunk(column.cast(pa.int64() if code == _INT else pa.float64()))
+    if not len(whole):
+        return np.zeros(0, np.int64)
+    # Arrow's own memory is not to be written, and to Numba that is another type
+    return np.frombuffer(whole.buffers()[1], np.int64, len(whole), whole.offset * 8).copy()
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        return whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    return whole
 
 
 def _codes(column: pa.ChunkedArray, mapping: Mapping[str, int] | None, default: int) -> tuple[I64, list[str]]:
     """Codes of a column of few different strings, and those strings; `mapping` gives other codes."""
-    encoded = column.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], encoded.type)
+    encoded = one_chunk(column)
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     names = [str(name) for name in encoded.dictionary.to_pylist()]
@@ -328,19 +343,12 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     if is_text:
         run_key, id_names = _codes(id_column, None, 0)
     else:
-        run_key, id_names = id_column.cast(pa.int64()).combine_chunks().to_numpy().copy(), []
-    disjunct = np.zeros(rows, np.int64)
+        run_key, id_names = _raw(id_column, _INT), []
+    disjunct = None
     if "disjunct" in table.column_names:
         disjunct = table.column("disjunct").cast(pa.int64()).fill_null(0).to_numpy()
-    order = _grouped(run_key, disjunct)
-    ordered_key, ordered_disjunct = run_key[order], disjunct[order]
-    new_id = np.empty(rows, bool)
-    new_id[:1] = True
-    new_id[1:] = ordered_key[1:] != ordered_key[:-1]
-    new_slot = new_id.copy()
-    new_slot[1:] |= ordered_disjunct[1:] != ordered_disjunct[:-1]
-    start = np.append(np.flatnonzero(new_slot), rows)
-    first = np.append(np.searchsorted(start, np.flatnonzero(new_id)), len(start) - 1)
+        disjunct = disjunct if disjunct.any() else None
+    order, ordered_key, start, first = _grouped(run_key, disjunct)
 
     codes, names = _codes(table.column("attribute"), None, 0)
     operator = _codes(table.column("operator"), _OPERATORS, _PYTHON)[0].astype(np.uint8)
@@ -349,19 +357,26 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     _needs_python(operator, value.kind, high.kind, value.bits, high.bits, slow)
     if names and any(not name for name in names):
         raise ValueError("an attribute has an empty name")
-    slow_id = np.logical_or.reduceat(slow[order] != 0, start[first[:-1]]) if rows else np.zeros(0, bool)
-    by_python = _python_subscriptions(table, order, start, first, slow_id) if slow_id.any() else {}
+    any_slow = bool(slow.any())
+    slow_id = np.zeros(len(first) - 1, bool)
+    by_python = {}
+    if any_slow:
+        slow_id = np.logical_or.reduceat(slow[order] != 0, start[first[:-1]])
+        by_python = _python_subscriptions(table, order, start, first, slow_id)
 
     settings = _Settings(table, order, start, first)
     numbers = np.array([registry.number(name) for name in names] or [0], np.int32)
     attribute = numbers[codes]
-    fast_slot = ~np.repeat(slow_id, np.diff(first))
-    fast_row = np.repeat(fast_slot, np.diff(start))
-    fast_order = order[fast_row]
-    fast_start = np.append(0, np.cumsum(np.diff(start)[fast_slot]))
+    fast_order, fast_start = order, start
+    fast_slot = np.ones(len(start) - 1, bool)
+    fast = np.ones(rows, bool)
+    if any_slow:
+        fast_slot = ~np.repeat(slow_id, np.diff(first))
+        fast_order = order[np.repeat(fast_slot, np.diff(start))]
+        fast_start = np.append(0, np.cumsum(np.diff(start)[fast_slot]))
+        fast[:] = False
+        fast[fast_order] = True
     _sort_by_attribute(fast_start, fast_order, attribute)
-    fast = np.zeros(rows, bool)
-    fast[fast_order] = True
     text, high_text = _intern(registry, value, fast, rows), _intern(registry, high, fast & (operator == _BETWEEN), rows)
     count = len(fast_order)
     kind, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
@@ -371,18 +386,16 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
         kind, flags, low_bits, high_bits, items,
     )  # fmt: skip
     topic, starts_at, ends_at, record_flags = settings.columns(registry)
-    per_slot = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    chosen = per_slot[fast_slot]
+    chosen = np.repeat(np.arange(len(first) - 1), np.diff(first))[fast_slot]
     parts = Parts(
         fast_start, attribute[fast_order], kind, flags, low_bits, high_bits, items[:n].copy(),
         topic[chosen], starts_at[chosen], ends_at[chosen], record_flags[chosen],
     )  # fmt: skip
-    fast_id = np.flatnonzero(~slow_id)
-    slow_ids = np.flatnonzero(slow_id)
     python: list[Constraint] = []
-    fast_first = np.append(0, np.cumsum(np.diff(first)[fast_id]))
-    id_order = fast_id
-    if len(slow_ids):
+    id_order, fast_first = np.arange(len(slow_id)), first
+    if any_slow:
+        id_order, slow_ids = np.flatnonzero(~slow_id), np.flatnonzero(slow_id)
+        fast_first = np.append(0, np.cumsum(np.diff(first)[id_order]))
         builder = PartsBuilder(registry.strings, registry.number, registry.numbers)
         sizes = []
         for i in slow_ids.tolist():
@@ -397,9 +410,9 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
         parts = _joined(parts, builder.parts())
         python = builder.python
         fast_first = np.concatenate([fast_first, fast_first[-1] + np.cumsum(np.array(sizes, np.int64))])
-        id_order = np.concatenate([fast_id, slow_ids])
+        id_order = np.concatenate([id_order, slow_ids])
     settings.hold(registry, topic, np.diff(fast_first), id_order)
-    key_of_id = ordered_key[start[first[:-1]]] if rows else np.zeros(0, np.int64)
+    key_of_id = ordered_key[start[first[:-1]]]
     identities = key_of_id[id_order]
     if is_text:
         wanted = [id_names[i] for i in identities.tolist()]
@@ -408,24 +421,25 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     return PredicateBatch(parts, identities.astype(np.int64), fast_first.astype(np.int64), python, is_text)
 
 
-def _grouped(key: I64, disjunct: I64) -> I64:
-    """Row numbers such that rows of one subscription, and of one disjunct in it, stand together; otherwise in order."""
+def _grouped(key: I64, disjunct: I64 | None) -> tuple[I64, I64, I64, I64]:
+    """Row numbers such that rows of one subscription, and of one disjunct in it, stand together, otherwise in order; their keys; where
+    disjuncts begin, and with which of them subscriptions do."""
     rows = len(key)
     order = np.arange(rows)
-    if not rows:
-        return order
-    change = (key[1:] != key[:-1]) | (disjunct[1:] != disjunct[:-1])
-    runs = np.append(0, np.flatnonzero(change) + 1)
-    run_keys = key[runs]
-    ascending = bool((run_keys[1:] >= run_keys[:-1]).all())
-    if ascending:
-        same = run_keys[1:] == run_keys[:-1]
-        rising = disjunct[runs][1:] > disjunct[runs][:-1]
-        if bool((rising | ~same).all()):
-            return order
-    elif not disjunct.any() and len(np.unique(run_keys)) == len(runs):
-        return order
-    return np.lexsort((order, disjunct, key))
+    if disjunct is None:
+        ids = np.flatnonzero(np.append(rows > 0, key[1:] != key[:-1])[:rows])
+        run_keys = key[ids]
+        if (run_keys[1:] > run_keys[:-1]).all() or len(np.unique(run_keys)) == len(ids):
+            return order, key, np.append(ids, rows), np.arange(len(ids) + 1)
+        disjunct = np.zeros(rows, np.int64)
+    if not ((key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (disjunct[1:] >= disjunct[:-1]))).all():
+        order = np.lexsort((order, disjunct, key))
+        key, disjunct = key[order], disjunct[order]
+    new_id = np.append(rows > 0, key[1:] != key[:-1])[:rows]
+    new_slot = new_id.copy()
+    new_slot[1:] |= disjunct[1:] != disjunct[:-1]
+    start = np.append(np.flatnonzero(new_slot), rows)
+    return order, key, start, np.append(np.searchsorted(start, np.flatnonzero(new_id)), len(start) - 1)
 
 
 def _intern(registry: Registry, values: _Values, wanted: npt.NDArray[np.bool_], rows: int) -> I32:

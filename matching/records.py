@@ -126,6 +126,16 @@ class Parts(NamedTuple):
     record_flags: U8
 
 
+_PART_TYPES: Final = Parts(
+    np.int64, np.int32, np.uint8, np.uint8, np.int64, np.int64, np.int64, np.int32, np.int64, np.int64, np.uint8
+)
+
+
+def checked_parts(parts: Parts) -> Parts:
+    """As kernels read them: at an address nothing tells what is there."""
+    return Parts(*(np.ascontiguousarray(array, kind) for array, kind in zip(parts, _PART_TYPES, strict=True)))
+
+
 @kernel
 def read_64(words: U32, at: Int) -> Int:
     return np.int64(np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32)))

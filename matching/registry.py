@@ -8,7 +8,7 @@ number in `id_strings`.
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from matching.records import (
     SUBSTRING,
     Parts,
     RecordView,
+    checked_parts,
     part_count,
     parts_begin,
     payload,
@@ -41,7 +42,7 @@ from matching.records import (
     worst_size,
     write_record,
 )
-from matching.reference import pin
+from matching.reference import Pinned, pin, reference
 from matching.scalars import Int
 from matching.strings import Strings
 from matching.topics import Topics
@@ -177,12 +178,20 @@ def _allocate(words: U32, free: I64, state: I64, size: Int) -> Int:
     return offset
 
 
+parts_at = reference(Parts)
+
+
 @kernel
-def _measure(parts: Parts) -> Int:
+def _measure(parts_address: Int) -> tuple[Int, Int]:
+    """Words that the records take at most, in all and the longest."""
+    parts = parts_at(parts_address)
     total = 0
+    longest = 2
     for i in range(len(parts.start) - 1):
-        total += _rounded(worst_size(parts, i))
-    return total
+        size = worst_size(parts, i)
+        total += _rounded(size)
+        longest = max(longest, size)
+    return total, longest
 
 
 @kernel
@@ -193,13 +202,14 @@ def _add(
     free_records: I64,
     free_slots: I32,
     state: I64,
-    parts: Parts,
+    parts_address: Int,
     identities: I64,
     first: I64,
     scratch: U32,
     out: I32,
 ) -> None:
     """Subscription `i` has the slots `first[i]:first[i + 1]` of `parts`. Room was made, and no id is known."""
+    parts = parts_at(parts_address)
     mask = len(view.table) - 1
     for i in range(len(identities)):
         if i + 8 < len(identities):
@@ -313,7 +323,13 @@ def _rebuild(view: SlotView, offset: U32, count: Int) -> Int:
     return used
 
 
+def _same_arrays(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(_same_arrays(a, b) if isinstance(a, tuple) else a is b for a, b in zip(one, other, strict=True))
+
+
 class Registry:
+    known: Known  # what kernels are shown
+
     def __init__(self) -> None:
         self.strings = Strings()
         self.topics = Topics()
@@ -334,6 +350,7 @@ class Registry:
         self.slots = SlotView(
             np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(64, np.int32), np.zeros(256, np.int32)
         )
+        self._pinned: Pinned | None = None
         self._see()
 
     def __len__(self) -> int:
@@ -379,14 +396,15 @@ class Registry:
         most = int(per_slot.max(initial=0))
         if most > r.MAX_PARTS:
             raise ValueError(f"a disjunct of {most} predicates; at most {r.MAX_PARTS} are possible")
-        words = int(_measure(parts))
+        if python:
+            self._keep_python(parts, python)
+        pinned = pin(checked_parts(parts))
+        words, longest = _measure(pinned.address)
         self._reserve(count, len(identities), words)
         self.longest = max(self.longest, most)
         self.has_disjunctions |= count > len(identities)
-        if python:
-            self._keep_python(parts, python)
         out = np.empty(count, np.int32)
-        scratch = np.empty(max((words if count == 1 else self._longest_record(parts)), 2), np.uint32)
+        scratch = np.empty(longest, np.uint32)
         _add(
             self.slots,
             self._offset,
@@ -394,7 +412,7 @@ class Registry:
             self._free_records,
             self._free_slots,
             self._state,
-            parts,
+            pinned.address,
             identities,
             first,
             scratch,
@@ -479,7 +497,10 @@ class Registry:
 
     def _see(self) -> None:
         """What kernels are shown follows the arrays."""
-        self.known = self._known()
+        known = self._known()
+        if self._pinned is not None and _same_arrays(known, self.known):
+            return
+        self.known = known
         self._pinned = pin(self.known)
         self.known_at = self._pinned.address
 
@@ -496,11 +517,6 @@ class Registry:
             given.append(number)
         chosen = parts.kind == PYTHON
         parts.low[chosen] = np.array(given, np.int64)[parts.low[chosen]]
-
-    def _longest_record(self, parts: Parts) -> int:
-        sets = (parts.kind == INCLUDED) | (parts.kind == EXCLUDED)
-        extra = int((2 * ((parts.high[sets] & 0xFFFFFFFF) + (parts.high[sets] >> 32)) + 3).sum()) if sets.any() else 0
-        return 6 + 6 * int(np.diff(parts.start).max(initial=0)) + extra
 
     def _reserve(self, slots: int, subscriptions: int, words: int) -> None:
         used = int(self._state[_SLOTS])

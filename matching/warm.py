@@ -34,6 +34,17 @@ def compile_kernels() -> None:
             {"subscription_id": numbers, "attribute": ["a"] * 4000, "operator": ["="] * 4000, "value_int64": numbers}
         )
     )
+    # the short ways, which an index of other semantics does not go
+    at_once.match({"a": 1, "text": "ab"})
+    for count in (1, 100):
+        at_once.match_table(pa.table({"a": numbers[:count]}))
+    at_once.cost("a = 1")
+    # a small write into many groups: the sweep stops on its way
+    at_once.add(4000, "a = 1")
+    # values that drift are coded anew
+    for turn in range(8):
+        for number in range(200):
+            at_once.add(number, f"b BETWEEN {turn * 10000 + number} AND {turn * 10000 + number + 5}")
 
 
 def exercise(index: Index) -> None:

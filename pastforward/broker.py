@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,9 @@ from pastforward.settings import Settings
 
 START_TIMEOUT: Final = 60.0  # seconds; 3 on an idle machine, ten times that on a busy one
 STOP_TIMEOUT: Final = 30.0  # a broker writes its logs back before it ends
+FIRST_PORT: Final = 10_000  # below it well-known servers listen
+EPHEMERAL: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+USUAL_EPHEMERAL: Final = 32_768  # Linux' own; elsewhere it is higher
 LOG_TAIL: Final = 15  # lines of a dead broker's log that are shown: its last exception fits
 
 # C1 only and the serial collector: the port is open after 2 to 3 s with 340 MB, and one small node needs no more.
@@ -132,9 +136,20 @@ def is_free(port: int) -> bool:
 
 
 def any_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free one, below those that the system gives to connections: nobody but a server can take it before it is used."""
+    ports = random.sample(range(FIRST_PORT, _first_ephemeral()), 100)
+    for port in ports:
+        if is_free(port):
+            return port
+    raise UserError(f"no free port found between {FIRST_PORT} and {_first_ephemeral()}; what listens there?")
+
+
+def _first_ephemeral() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        first = int(EPHEMERAL.read_text().split()[0])
+        if first >= 2 * FIRST_PORT:
+            return first
+    return USUAL_EPHEMERAL
 
 
 def java() -> str:

@@ -126,6 +126,15 @@ def _kept(ms: int) -> dict[str, str]:
     return {**STAMPED, "cleanup.policy": "delete", "retention.ms": str(ms)}
 
 
+# Of a consumer that reads what is committed, up to the end, and is told of the end: it is known when a fetch comes back with nothing.
+TO_THE_END: Final = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,
+}
+
+
 def client_config(settings: Settings, bootstrap: str, **extra: Any) -> dict[str, Any]:
     """What every confluent-kafka client of ours is made with."""
     return {"bootstrap.servers": bootstrap, "log_level": 3, **settings.kafka, **extra}

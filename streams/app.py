@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 import faust
 from aiokafka import TopicPartition
-from faust.types import TP
 
 from pastforward.settings import SECOND, Settings
 from pastforward.topics import Topics
@@ -21,6 +20,7 @@ from schemas import Registry
 from schemas.codec import Format
 from state import Budget, open_store
 from streams.connection import Connection
+from streams.courtesy import Courtesy
 from streams.delivery import Sender, make_sender
 from streams.directory import Tail, group_of
 from streams.engine import Engine
@@ -32,11 +32,11 @@ from streams.reference import EARLIER
 from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routing import Directory
 from streams.stage import Stage
-from streams.transport import Chunks, ChunkScheduler, ChunkTransport
+from streams.transport import NoTables, Polls, PollScheduler, PollTransport
 
 log = logging.getLogger("pastforward.worker")
 
-BUFFERED_CHUNKS: Final = 8  # Faust counts chunks here; its default of thousands would not bound memory
+BUFFERED_POLLS: Final = 2  # Faust counts polls here; its default of thousands would not bound memory
 FETCH_BYTES: Final = 4 << 20  # of a fetch of one partition: some 20,000 records, which become one chunk
 FOREVER: Final = 86_400.0  # Faust hangs for good once its poll interval is exceeded; /health watches progress
 HUNG: Final = 300.0  # seconds that no chunk takes: longer than every time-out of the producers together
@@ -57,6 +57,7 @@ class WorkerApp:
         entry: Directory,
         tail: Tail,
         metrics: Metrics,
+        courtesy: Courtesy,
         *,
         web: bool,
     ) -> None:
@@ -73,7 +74,9 @@ class WorkerApp:
         self._budget = Budget(settings.memory_budget)
         self.metrics = metrics
         self.app = self._make_app()
-        self.ownership = Ownership(self.app, connection, self._sender, self._stage, self.metrics)
+        self.ownership = Ownership(
+            self.app, connection, self._sender, tail.refresh, self._stage, self.metrics, courtesy
+        )
         self._connect()
 
     def _make_app(self) -> Any:
@@ -83,14 +86,15 @@ class WorkerApp:
             self._group,
             broker=";".join(f"kafka://{server.strip()}" for server in self._connection.bootstrap.split(",")),
             broker_credentials=self._connection.credentials(),
-            ConsumerScheduler=ChunkScheduler,
+            ConsumerScheduler=PollScheduler,
+            TableManager=NoTables,
             store="memory://",
             datadir=str(settings.data_dir / "worker" / "faust"),
             web_enabled=self._web,
             topic_disable_leader=True,
             topic_allow_declare=False,
             stream_wait_empty=False,
-            stream_buffer_maxsize=BUFFERED_CHUNKS,
+            stream_buffer_maxsize=BUFFERED_POLLS,
             consumer_max_fetch_size=FETCH_BYTES,
             consumer_auto_offset_reset="earliest",
             broker_session_timeout=session,
@@ -102,17 +106,18 @@ class WorkerApp:
             web_bind=settings.web_bind,
             web_port=settings.web_port,
         )
-        app.transport = ChunkTransport(app.conf.broker, app)
+        app.transport = PollTransport(app.conf.broker, app)
+        app.transport.inputs = (self._topics.subscriptions, self._topics.publications)
         return app
 
     def _connect(self) -> None:
         app, topics = self.app, self._topics
-        inputs = app.topic(topics.subscriptions, topics.publications, schema=Chunks(), acks=False)
-        rendezvous = app.topic(topics.rendezvous, schema=Chunks(), acks=False)
+        inputs = app.topic(topics.subscriptions, topics.publications, schema=Polls(), acks=False)
+        rendezvous = app.topic(topics.rendezvous, schema=Polls(), acks=False)
 
         async def feed(stream: Any) -> None:
             async for event in stream.events():
-                await self.ownership.put(TP(*event.message.tp), event.message.value)
+                await self.ownership.put(event.message.value)
 
         app.agent(inputs, name="router")(feed)
         app.agent(rendezvous, name="matcher")(feed)
@@ -143,8 +148,6 @@ class WorkerApp:
 
     async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
         topics, number = self._topics, partition.partition
-        if partition.topic in (topics.publications, topics.subscriptions):
-            await self._tail.refresh()  # what the last owner has said counts
         common = (topics, self._scheme, self._entry.version, self._tail.view, self.metrics, self._registry)
         if partition.topic == topics.publications:
             return PublicationRouter(partition, "publications", *common)

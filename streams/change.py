@@ -62,9 +62,7 @@ class Change:
                 bootstrap,
                 **{
                     "group.id": f"{settings.topic_prefix}change",
-                    "isolation.level": "read_committed",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
+                    **topics.TO_THE_END,
                 },
             ),
         )

@@ -3,7 +3,7 @@
 Exactly once: one transaction, begun when outputs are ready (an open one stalls every reader), with outputs, changelog and offset in it. A
 worker has one sender for all its partitions: whatever is ready while a transaction runs goes into the next, since a transaction costs the
 broker as much as thousands of records. How an owner that is not one any more is kept from committing, `streams.claims` tells.
-At least once: outputs first, then the changelog, then the offset: whatever is cut off is done again.
+At least once: outputs at once, and when they are safe, now and then, the changelog, then the offset: whatever is cut off is done again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from pastforward.errors import UserError
 from pastforward.settings import SECOND, Settings
 from streams.connection import Connection
-from streams.outgoing import Outgoing
+from streams.outgoing import Outgoing, Place, Records
 
 BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
@@ -30,7 +30,7 @@ _NO_HEADERS: Final[list[Any]] = []
 
 Offsets = dict[TopicPartition, tuple[int, str]]
 Commit = Callable[[Offsets], Awaitable[None]]
-Batches = Iterable[tuple[tuple[str, int], list[tuple[bytes | None, bytes | None]]]]
+Batches = Iterable[tuple[Place, Records]]
 
 
 class Sender(Protocol):
@@ -41,7 +41,10 @@ class Sender(Protocol):
     async def start(self) -> None: ...
 
     async def send(self, chunk: Chunk) -> None:
-        """Returns when everything, the offset included, is safe at the broker."""
+        """Returns when what others read is safe at the broker. Of a partition chunks are sent in the order of the calls."""
+
+    async def settle(self, partition: TopicPartition) -> None:
+        """Returns when changelog and offset of all that was sent are safe, too."""
 
     async def stop(self) -> None: ...
 
@@ -81,7 +84,7 @@ class _Base:
         return futures
 
 
-def _append(batch: Any, records: list[tuple[bytes | None, bytes | None]], begin: int) -> int:
+def _append(batch: Any, records: Records, begin: int) -> int:
     """Fills a batch; returns how many records it took. Past aiokafka's `append`, which costs as much again as what it calls."""
     append = batch._builder.append
     taken = 0
@@ -103,38 +106,39 @@ class Chunk(NamedTuple):
 
 
 class _Joined:
-    """Does something for many at once: whoever comes while it is being done waits for the next time."""
+    """Does something for many at once: whoever comes while it is being done waits for the next time. All get what it returns."""
 
-    def __init__(self, do: Callable[[list[Chunk]], Awaitable[None]]) -> None:
+    def __init__(self, do: Callable[[list[Chunk]], Awaitable[Any]]) -> None:
         self._do = do
-        self._waiting: list[tuple[Chunk, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Chunk, asyncio.Future[Any]]] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def put(self, chunk: Chunk) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def put(self, chunk: Chunk) -> Any:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((chunk, done))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        await done
+        return await done
 
     async def _run(self) -> None:
         while self._waiting:
             together = self._next()
             error: BaseException | None = None
+            result = None
             try:
-                await self._do([chunk for chunk, _ in together])
+                result = await self._do([chunk for chunk, _ in together])
             except BaseException as failed:
                 error = failed
             for _, done in together:
                 if done.done():
                     continue  # nobody waits for it any more
                 if error is None:
-                    done.set_result(None)
+                    done.set_result(result)
                 else:
                     done.set_exception(error)
         self._running = None
 
-    def _next(self) -> list[tuple[Chunk, asyncio.Future[None]]]:
+    def _next(self) -> list[tuple[Chunk, asyncio.Future[Any]]]:
         count = records = 0
         for chunk, _ in self._waiting:
             records += chunk.outgoing.count
@@ -156,6 +160,9 @@ class ExactlyOnce(_Base):
 
     async def send(self, chunk: Chunk) -> None:
         await self._transactions.put(chunk)
+
+    async def settle(self, partition: TopicPartition) -> None:
+        """They were in the transactions."""
 
     async def _transaction(self, chunks: list[Chunk]) -> None:
         try:
@@ -186,23 +193,48 @@ class ExactlyOnce(_Base):
 
 
 class AtLeastOnce(_Base):
+    """Outputs leave at once, those of all chunks that are ready together; changelog and offset follow when the partition settles."""
+
     name = ""
 
     def __init__(self, connection: Connection, commit: Commit) -> None:
         super().__init__(connection, enable_idempotence=True)
         self._commit = commit
-        self._commits = _Joined(self._commit_offsets)
+        self._outputs = _Joined(self._send_outputs)
+        self._settling = _Joined(self._settle)
+        self._unsettled: dict[TopicPartition, list[Chunk]] = {}
 
     async def send(self, chunk: Chunk) -> None:
-        for batches in (chunk.outgoing.outputs, chunk.outgoing.changelog):
-            futures = await self._send(batches.items())
-            if futures:
-                await asyncio.gather(*futures)
-        if chunk.offset is not None:
-            await self._commits.put(chunk)
+        self._unsettled.setdefault(chunk.partition, []).append(
+            chunk._replace(outgoing=chunk.outgoing.changelog_alone())
+        )
+        futures = await self._outputs.put(chunk)
+        if futures:
+            await asyncio.gather(*futures)
 
-    async def _commit_offsets(self, chunks: list[Chunk]) -> None:
-        await self._commit(_offsets(chunks, self.name))
+    async def settle(self, partition: TopicPartition) -> None:
+        chunks = self._unsettled.pop(partition, [])
+        if chunks:
+            changelog = Outgoing.joined(chunk.outgoing for chunk in chunks)
+            offsets = [chunk.offset for chunk in chunks if chunk.offset is not None]
+            await self._settling.put(Chunk(partition, changelog, offsets[-1] if offsets else None))
+
+    async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
+        return await self._send(Outgoing.joined(chunk.outgoing for chunk in chunks).outputs.items())
+
+    async def _settle(self, chunks: list[Chunk]) -> None:
+        changelog = Outgoing.joined(chunk.outgoing for chunk in chunks).changelog
+        futures = await self._send((place, _last_of_each_key(records)) for place, records in changelog.items())
+        if futures:
+            await asyncio.gather(*futures)
+        offsets = _offsets(chunks, self.name)
+        if offsets:
+            await self._commit(offsets)
+
+
+def _last_of_each_key(records: Records) -> Records:
+    """In a changelog it is the one that counts."""
+    return list(dict(records).items())
 
 
 def _offsets(chunks: list[Chunk], name: str) -> Offsets:

@@ -16,6 +16,7 @@ from pastforward import topics
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from streams.connection import Connection
+from streams.readback import bounds
 from streams.routing import Catalog, Directory, RoutingError
 from streams.routing.change import STATE, State, View, version_key
 
@@ -38,9 +39,7 @@ def read_directory(settings: Settings, bootstrap: str) -> View:
         bootstrap,
         **{
             "group.id": f"{name}-{uuid.uuid4().hex}",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
+            **topics.TO_THE_END,
         },
     )
     consumer = topics.make_client(Consumer, config)
@@ -68,9 +67,9 @@ def read_directory(settings: Settings, bootstrap: str) -> View:
 def write_directory(settings: Settings, bootstrap: str, entries: Iterable[tuple[bytes, bytes]]) -> None:
     """In this order; returns when they are safe."""
     name = topics.Topics(settings.topic_prefix).directory
-    producer = topics.make_client(
-        Producer, topics.client_config(settings, bootstrap, **{"enable.idempotence": True, "linger.ms": 0})
-    )
+    # One request at a time keeps the order; an entry that is there twice says the same, and idempotence costs a second at the start.
+    ordered = {"acks": "all", "max.in.flight.requests.per.connection": 1, "linger.ms": 0}
+    producer = topics.make_client(Producer, topics.client_config(settings, bootstrap, **ordered))
     errors: list[str] = []
 
     def delivered(error: KafkaError | None, _: Any) -> None:
@@ -136,7 +135,7 @@ class Tail:
         """Reads all that is there now: a new owner must know what the old one has said."""
         async with self._lock:
             await self._start()
-            end = (await self._consumer.end_offsets([self._partition]))[self._partition]
+            _, end = await bounds(self._connection, self._partition)  # asked by itself it would wait behind a fetch
             while await self._consumer.position(self._partition) < end:
                 await self._read()
 

@@ -357,13 +357,11 @@ class Engine:
     def _hold(self, values: list[bytes]) -> None:
         columns = decode_rendezvous_chunk(values)
         ends = columns.ends_at
-        over = (ends != NEVER) & (self.progress.log_time > np.where(ends == NEVER, 0, ends) + self.hot_window)
-        rows = np.flatnonzero(~over)
+        rows = np.flatnonzero(~self.all_over(ends, np.full(len(ends), self.progress.log_time)))
         names: list[Any] = list(columns.id.take(rows))
         handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows, self.version))
         self.subscribers.enforce_all(handles, names)
-        for i in np.flatnonzero(ends[rows] != NEVER).tolist():
-            self.watch_end(handles[i])
+        self.watch_ends(handles)
         if len(self.auctions):
             for subscriber, asked in read_subscriptions(columns, rows.tolist()):
                 if subscriber.ends_at > self.progress.log_time:
@@ -379,11 +377,19 @@ class Engine:
     def over(self, ends_at: int, log_time: int) -> bool:
         return ends_at != NEVER and log_time > ends_at + self.hot_window
 
-    def watch_end(self, handle: int) -> None:
-        ends_at = int(self.subscribers.ends_at[handle])
-        if ends_at != NEVER:
-            version = self.subscribers.version(handle)
-            heapq.heappush(self._ending, (ends_at, handle, (version.arrived_at, version.partition, version.offset)))
+    def all_over(self, ends_at: Rows, log_time: Rows) -> Flags:
+        """The same by columns."""
+        ending: Flags = ends_at != NEVER
+        return ending & (log_time > np.where(ending, ends_at, 0) + self.hot_window)
+
+    def watch_ends(self, handles: Sequence[int]) -> None:
+        subscribers = self.subscribers
+        at = np.array(handles, np.int64)
+        at = at[subscribers.ends_at[at] != NEVER]
+        columns = (subscribers.arrived_at, subscribers.partition, subscribers.offset)
+        versions = zip(*(column[at].tolist() for column in columns), strict=True)
+        for ending in zip(subscribers.ends_at[at].tolist(), at.tolist(), versions, strict=True):
+            heapq.heappush(self._ending, ending)
 
     def ended(self, log_time: int) -> Iterator[int]:
         """Handles of subscriptions that are over, and still the version in force."""
@@ -414,6 +420,7 @@ class _Chunk:
     ) -> None:
         self.engine, self.columns, self.values, self.effects = engine, columns, values, effects
         self.fresh, self.log_time = fresh, log_time
+        self.came = fresh.copy()  # what has no effect is taken out of `fresh`, but lets time go on
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
@@ -424,14 +431,20 @@ class _Chunk:
 
     def run(self, offsets: Sequence[int]) -> None:
         self._subscriptions()
-        found = self._store("both" if self.engine._index is None else "past")
+        told = self._all_told()
+        found = self._store("none" if told else "both" if self.engine._index is None else "past")
         publications = self._publications(found)
-        if len(publications.rows):
-            self._live(publications, found)
-        self._past(found)
+        if not told:
+            if len(publications.rows):
+                self._live(publications, found)
+            self._past(found)
         self._auctions(publications, found, offsets)
         self._requests(publications.rows)
         self._finish()
+
+    def _all_told(self) -> bool:
+        """Nothing has come under this version of the routing yet: every pair is the earlier version's to report, and need not be found."""
+        return self.engine.progress.silent and not (self.columns.best[self.fresh] != NO_BEST).any()
 
     def remember(self) -> None:
         found = self._store("none")
@@ -461,11 +474,10 @@ class _Chunk:
                 flags_of(columns, coming, engine.version),
             )
         )
-        log_times, ends = self.log_time[rows].tolist(), columns.ends_at[rows].tolist()
+        over = engine.all_over(columns.ends_at[rows], self.log_time[rows])
+        live, values = self.effects.live, self.values
         new: list[tuple[int, int]] = []
-        for row, name, comes_, log_time, ends_at in zip(
-            rows.tolist(), names, comes.tolist(), log_times, ends, strict=True
-        ):
+        for row, name, comes_, over_ in zip(rows.tolist(), names, comes.tolist(), over.tolist(), strict=True):
             known = subscribers.find(name)
             if known is not None and subscribers.partition[known] != columns.version_partition[row]:
                 self.effects.moved.append(name)
@@ -491,11 +503,11 @@ class _Chunk:
             self.handles[row] = handle
             self.added[handle] = row
             new.append((row, handle))
-            if engine.over(ends_at, log_time):
+            if over_:
                 # answered from the past, and not held
                 self._remove(handle, row)
             else:
-                self.effects.live[name] = self.values[row]
+                live[name] = values[row]
         if new and engine._index is not None:
             add_to(engine._index, columns, *np.array(new, np.int64).T)
 
@@ -555,9 +567,20 @@ class _Chunk:
         if len(rows) and found is not None:
             some, packed = before.packed(self.packed)
             if len(some):
-                self.engine._store.amend(Packed.gather(columns.id, rows[some]).arrow(), packed.arrow())
                 self.amended = rows[some], packed
+                kept = self._last_of_its_id(rows)[some]
+                if not kept.all():
+                    some, packed = some[kept], packed.take(np.flatnonzero(kept))
+                self.engine._store.amend(Packed.gather(columns.id, rows[some]).arrow(), packed.arrow())
         return _Publications(columns, rows, before)
+
+    def _last_of_its_id(self, rows: Rows) -> Flags:
+        """An id may come again when its time has passed, in the same chunk: then the store knows the last one by it."""
+        names = list(self.columns.id.take(rows))
+        last = {name: i for i, name in enumerate(names)}
+        kept = np.zeros(len(rows), np.bool_)
+        kept[list(last.values())] = True
+        return kept
 
     def _as_amended(self) -> dict[bytes, bytes]:
         """What subscriptions of this chunk have found is what was stored before: own record → what is stored now."""
@@ -613,7 +636,7 @@ class _Chunk:
         ends = engine.subscribers.ends_at[by]
         # expired on arrival, or a subscription that is over: the index knows neither
         keep = columns.ends_at[places] > columns.arrived_at[places]
-        keep &= (ends == NEVER) | (self.log_time[places] <= np.where(ends == NEVER, 0, ends) + engine.hot_window)
+        keep &= ~engine.all_over(ends, self.log_time[places])
         if self.added or self.removed:
             added, removed = self.added, self.removed
             for pair in np.flatnonzero(keep).tolist():
@@ -817,7 +840,7 @@ class _Chunk:
             leaving.setdefault(row, []).append(handle)
         for row, now in enumerate(self.log_time.tolist()):
             busy = row in opening or row in leaving or row in self.handles
-            if not busy and engine.auctions.next_time > now:
+            if not busy and (engine.auctions.next_time > now or not self.came[row]):
                 continue
             changes = Changes(offsets[row], now)
             for name in engine.auctions.close(changes):
@@ -875,8 +898,16 @@ class _Chunk:
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
         held = np.minimum(begins, columns.arrived_at[rows])
         added = 0
-        if self.handles:
-            asking = np.array(list(self.handles), np.int64)
+        asking = np.array(list(self.handles), np.int64)
+        if len(asking):
+            # what is gone only grows: who has nothing to ask at the end of the chunk had nothing to ask before
+            after = gone.copy()
+            after.add_columns(held, begins, ends)
+            after.fold(engine.horizon(int(self.log_time[-1])))
+            valid = columns.time[asking] == VALID
+            if not after.asked_by_any(columns.begins_at[asking], valid, self.log_time[asking]):
+                engine.progress.gone = after
+                return
             until_of = np.searchsorted(rows, asking)
             if not gone.folds(held, engine.horizon(int(self.log_time[-1]))):
                 until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
@@ -941,9 +972,8 @@ class _Chunk:
     def _finish(self) -> None:
         engine = self.engine
         now = int(self.log_time[-1])
-        for handle in self.added:
-            if handle not in self.removed:
-                engine.watch_end(handle)
+        if self.added:
+            engine.watch_ends([handle for handle in self.added if handle not in self.removed])
         for handle in engine.ended(now):
             self._remove(handle, len(self.values))
         if self.removed:

@@ -116,9 +116,7 @@ class Explainer:
                 self._bootstrap,
                 **{
                     "group.id": f"{self._settings.topic_prefix}explain",
-                    "isolation.level": "read_committed",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
+                    **topics_module.TO_THE_END,
                     "auto.offset.reset": "earliest",
                 },
             ),

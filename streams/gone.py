@@ -64,6 +64,16 @@ class Gone:
         """Would a horizon fold any of these?"""
         return bool(len(held_at)) and int(held_at.min()) // SECOND < -(-horizon // SECOND)
 
+    def copy(self) -> Gone:
+        made = Gone(self.published, self.expires)
+        made._seconds, made._folded = dict(self._seconds), self._folded
+        return made
+
+    def asked_by_any(self, starts_at: Times, valid: npt.NDArray[np.bool_], now: Times) -> bool:
+        """`asked_by`, of many at once."""
+        asked = np.where(valid, starts_at < self.expires, starts_at <= self.published)
+        return bool((asked & (now < self.expires)).any())
+
     def asked_by(self, starts_at: int, valid: bool, now: int) -> bool:
         """May something that is gone, and has not expired, lie in a window that begins then?"""
         if self.expires <= now:

@@ -16,6 +16,7 @@ from pastforward.topics import Topics
 from schemas import Registry
 from streams.app import HUNG, WorkerApp
 from streams.connection import Connection
+from streams.courtesy import Courtesy
 from streams.directory import Tail, open_directory
 from streams.metrics import Metrics
 
@@ -73,10 +74,20 @@ class Host:
             entry,
             self._tail,
             self.metrics,
+            Courtesy(lambda: self._builds(version), self._delay),
             web=web,
         )
         self.running[version] = made
         return made
+
+    def _builds(self, version: int) -> bool:
+        """Is that the version that a change is building?"""
+        state = self._tail.view.current()
+        return state.next == version and not state.flipping
+
+    def _delay(self) -> float:
+        made = self.running.get(self._tail.view.current().in_force)
+        return 0.0 if made is None else made.ownership.delay
 
     async def _follow(self) -> None:
         try:

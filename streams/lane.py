@@ -27,6 +27,10 @@ class Lane:
         self._stopped = False
         self._come = asyncio.Event()
         self._room = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()  # when there was something to do
+        self._busy = False
+        self._timer = self._loop.call_later(SILENCE, self._look)
         self._task = asyncio.create_task(self._run())
 
     @property
@@ -41,28 +45,37 @@ class Lane:
         self._come.set()
 
     async def stop(self) -> None:
-        """Drops what waits: it is not committed, and the next owner reads it. Lets what runs end. Told by a flag: `wait_for` forgets a
-        cancellation that comes together with what it waits for."""
+        """Drops what waits: it is not committed, and the next owner reads it. Lets what runs end. Told by a flag: a cancellation could
+        cut off what runs."""
         self._stopped = True
         self._waiting = []
         self._room.set()
         self._come.set()
         await asyncio.gather(self._task, return_exceptions=True)
 
+    def _look(self) -> None:
+        """One timer for all records: a time-out for each wait would cost more than the rest of a lane."""
+        quiet = 0.0 if self._busy else self._loop.time() - self._last
+        if quiet >= SILENCE:
+            self._come.set()  # with nothing that has come
+            quiet = 0.0
+        self._timer = self._loop.call_later(SILENCE - quiet, self._look)
+
     async def _run(self) -> None:
         try:
-            while not self._stopped:
-                try:
-                    await asyncio.wait_for(self._come.wait(), SILENCE)
-                except TimeoutError:
-                    await self._silent()
-                    continue
+            while True:
+                await self._come.wait()
+                if self._stopped:
+                    return
                 records, self._waiting = self._waiting, []
                 self._come.clear()
                 self._room.set()
-                if records:
-                    await self._handle(records)
+                self._busy = True
+                await (self._handle(records) if records else self._silent())
+                self._busy, self._last = False, self._loop.time()
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             await self._failed(error)
+        finally:
+            self._timer.cancel()

@@ -69,8 +69,7 @@ class Matcher:
             subscription = request.subscription
             key = f"{subscription.subscription_id}\0{subscription.version}\0{self._engine.number}".encode()
             outgoing.send(topics.backfill_requests, (0,), key, encode(request, registry=sinks.registry))
-        for name, record in effects.live.items():
-            outgoing.log(topics.live, self._engine.number, name, record)
+        outgoing.changelog[topics.live, self._engine.number] += effects.live.items()
         for reason, count in effects.dropped.items():
             self._metrics.dropped.labels(reason).inc(count)
         if effects.moved:

@@ -37,12 +37,11 @@ class Metrics:
         self.items = Gauge("state_items", "Items in the store", ["partition"], **made)
         self.log_time = Gauge("log_time_seconds", "Log time of a rendezvous partition", ["partition"], **made)
 
-    def chunk(self, topic: str, records: int, computed: float, sent: float, committed: float) -> None:
+    def chunk(self, topic: str, records: int, computed: float, sent: float) -> None:
         self.records.labels(topic).inc(records)
         self.chunk_records.labels(topic).observe(records)
         self.compute.labels(topic).observe(computed)
         self.send.labels(topic).observe(sent)
-        self.commit.labels(topic).observe(committed)
 
     def forget_partitions(self) -> None:
         """What is measured per partition is measured anew: the partitions of a worker change."""

@@ -12,6 +12,7 @@ from schemas import Texts
 from streams.kernels import partitions_of
 
 Place = tuple[str, int]
+Records = list[tuple[bytes | None, bytes | None]]
 
 
 def partition_of(key: bytes, count: int) -> int:
@@ -27,8 +28,8 @@ class Outgoing:
     __slots__ = ("changelog", "outputs")
 
     def __init__(self) -> None:
-        self.outputs: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
-        self.changelog: defaultdict[Place, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
+        self.outputs: defaultdict[Place, Records] = defaultdict(list)
+        self.changelog: defaultdict[Place, Records] = defaultdict(list)
 
     @classmethod
     def joined(cls, several: Iterable[Outgoing]) -> Outgoing:
@@ -39,6 +40,11 @@ class Outgoing:
             for place, records in one.changelog.items():
                 together.changelog[place] += records
         return together
+
+    def changelog_alone(self) -> Outgoing:
+        alone = Outgoing()
+        alone.changelog = self.changelog
+        return alone
 
     @property
     def count(self) -> int:

@@ -12,11 +12,10 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
@@ -24,140 +23,43 @@ from pastforward.errors import UserError
 from state.errors import StoreError
 from streams.claims import Claim, claim
 from streams.connection import Connection
-from streams.delivery import TOGETHER, Chunk, Offsets, Sender
+from streams.courtesy import Courtesy
+from streams.delivery import Offsets, Sender
 from streams.lane import Lane
 from streams.matcher import Matcher
 from streams.memory import give_back
 from streams.metrics import Metrics
-from streams.stage import Allowed, Stage
+from streams.owned import OVERTAKEN, Owned
+from streams.readback import first_offsets
+from streams.stage import Stage
 
 log = logging.getLogger("pastforward.worker")
 
 FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
-AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
-
-# Small chunks are computed in the event loop: to a thread and back costs them several turns of a busy machine's scheduler.
-SMALL: Final = 500  # records
-QUICK: Final = 0.05  # seconds that the last chunk took at most
-
-FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
-LEAST: Final = 20
-MOST: Final = 20_000
-FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
-
-OVERTAKEN: Final = (
-    CommitFailedError,
-    IllegalStateError,
-)  # what a commit says to whom the partition does not belong any more
-
 MakeSender = Callable[[], Sender]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
-
-
-class Owned:
-    """One partition: its stage, and the offset up to which everything is committed."""
-
-    def __init__(
-        self, partition: TopicPartition, sender: Sender, stage: Stage, position: int, metrics: Metrics
-    ) -> None:
-        self.partition = partition
-        self.sender = sender
-        self.stage = stage
-        self.position = position
-        self.busy_since: float | None = None  # seconds of the performance counter
-        self._piece = FIRST
-        self._since = 0  # records handled since memory was given back
-        self._computed = 2 * QUICK  # seconds, of the last chunk
-        self._metrics = metrics
-        self._lock = asyncio.Lock()
-        self._released = False
-
-    async def handle(self, records: Sequence[Any]) -> None:
-        """In pieces, a transaction each, so that what a piece leads to has a bound: a flood of subscriptions may find a great deal."""
-        while True:
-            async with self._lock:
-                if self._released:
-                    return
-                waiting = [record for record in records if record.offset >= self.position]
-                before = self.position
-                allowed = await self._allowed()
-                within = waiting
-                if allowed.limit is not None:
-                    within = [record for record in waiting if record.offset < allowed.limit]
-                    if waiting and not within:
-                        self.position = max(self.position, allowed.limit)  # no record lies between
-                piece = within[: self._piece]
-                if piece:
-                    fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
-                    self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
-                records = waiting[len(piece) :]
-                if not records or (allowed.final and len(piece) == len(within)):
-                    return  # behind a final limit records are another router's
-                stuck = self.position == before
-            if stuck:
-                await asyncio.sleep(AGAIN)
-
-    async def _allowed(self) -> Allowed:
-        """What a change of the routing lets the stage do; what it has to say for that is said."""
-        allowed = self.stage.allowed(self.position)
-        if allowed.say is not None:
-            await self.sender.send(Chunk(self.partition, allowed.say, None))
-        return allowed
-
-    async def nudge(self) -> None:
-        """The directory has news."""
-        async with self._lock:
-            if not self._released:
-                await self._allowed()
-
-    async def _handle(self, records: Sequence[Any]) -> int:
-        """Returns the number of records that were sent."""
-        end = records[-1].offset + 1
-        started = self.busy_since = time.perf_counter()
-        quick = len(records) <= SMALL and self._computed < QUICK
-        outgoing = self.stage.process(records) if quick else await asyncio.to_thread(self.stage.process, records)
-        computed = time.perf_counter()
-        await self.sender.send(Chunk(self.partition, outgoing, end))
-        sent = time.perf_counter()
-        if quick:
-            self.stage.committed(end)
-        else:
-            await asyncio.to_thread(self.stage.committed, end)
-        self.position = end
-        self._since += len(records)
-        done = time.perf_counter()
-        self._metrics.chunk(self.partition.topic, len(records), computed - started, sent - computed, done - sent)
-        self.busy_since = None
-        self._computed = computed - started
-        return outgoing.count
-
-    async def silent(self) -> None:
-        async with self._lock:
-            outgoing = None if self._released else self.stage.idle()
-            if self._since > FLOOD:
-                self._since = 0
-                await asyncio.to_thread(give_back)
-            if outgoing is not None:
-                await self.sender.send(Chunk(self.partition, outgoing, None))
-
-    async def release(self) -> None:
-        """Lets the piece in flight end."""
-        self._released = True
-        async with self._lock:
-            self.stage.close()
 
 
 class Ownership:
     """All partitions of this worker. Used from the event loop of the Faust app only."""
 
     def __init__(
-        self, app: Any, connection: Connection, make_sender: MakeSender, make_stage: MakeStage, metrics: Metrics
+        self,
+        app: Any,
+        connection: Connection,
+        make_sender: MakeSender,
+        refresh: Callable[[], Awaitable[None]],
+        make_stage: MakeStage,
+        metrics: Metrics,
+        courtesy: Courtesy | None = None,
     ) -> None:
         self._app = app
         self._connection = connection
         self._make_sender = make_sender
+        self._refresh = refresh
         self._make_stage = make_stage
         self._metrics = metrics
+        self._courtesy = courtesy
         self._owned: dict[TP, Owned] = {}
         self._lanes: dict[TP, Lane] = {}
         self._sender: Sender | None = None
@@ -182,6 +84,11 @@ class Ownership:
         now = time.perf_counter()
         return max((now - one.busy_since for one in self._owned.values() if one.busy_since is not None), default=0.0)
 
+    @property
+    def delay(self) -> float:
+        """Seconds that the oldest record in the works has been there."""
+        return max((one.delay for one in self._owned.values()), default=0.0)
+
     def measure(self) -> None:
         """Sets what is measured when somebody asks."""
         for partition, owned in self._owned.items():
@@ -204,10 +111,13 @@ class Ownership:
         position = state.position if idle and state.has_valid_position else owned.position
         return max(0, int(state.lso) - int(position))
 
-    async def put(self, partition: TP, records: Sequence[Any]) -> None:
-        lane = self._lanes.get(partition)
-        if lane is not None:  # else: polled before a rebalance took the partition away; its new owner reads it again
-            await lane.put(records)
+    async def put(self, polled: Mapping[TP, Sequence[Any]]) -> None:
+        for partition, records in polled.items():
+            lane = self._lanes.get(partition)
+            if (
+                lane is not None
+            ):  # else: polled before a rebalance took the partition away; its new owner reads it again
+                await lane.put(records)
 
     async def nudge(self) -> None:
         for owned in list(self._owned.values()):
@@ -249,6 +159,7 @@ class Ownership:
         await sender.start()
         try:
             positions = await claim(partitions, sender.name, self._connection, self._claims, self._begin, self.commit)
+            await self._refresh()  # what the last owners have said to the directory counts
         except BaseException as error:
             await sender.stop()
             if isinstance(error, OVERTAKEN) or self._retired or generation != self._app.consumer_generation_id:
@@ -292,7 +203,7 @@ class Ownership:
 
     async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
         stage = await self._make_stage(partition, position)
-        return Owned(partition, sender, stage, position, self._metrics)
+        return Owned(partition, sender, stage, position, self._metrics, self._courtesy)
 
     async def commit(self, offsets: Offsets) -> None:
         """Refused to whoever is not a member of the present generation."""
@@ -308,7 +219,7 @@ class Ownership:
         return {p: Claim(None if c.offset < 0 else c.offset, c.metadata or "") for p, c in claims.items()}
 
     async def _begin(self, claims: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
-        first = await self._app.consumer.earliest_offsets(*claims) if claims else {}
+        first = await first_offsets(self._connection, claims) if claims else {}
         for partition, (committed, _) in claims.items():
             if committed is not None and committed < first[partition]:
                 raise UserError(
@@ -316,4 +227,4 @@ class Ownership:
                     f"at {first[partition]}: {first[partition] - committed} records are gone. Raise the topic's retention; to go on "
                     f"without them, set the group's offset with kafka-consumer-groups --reset-offsets"
                 )
-        return {p: int(first[p]) if claim.offset is None else claim.offset for p, claim in claims.items()}
+        return {p: first[p] if claim.offset is None else claim.offset for p, claim in claims.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -63,3 +63,9 @@ async def offset_at(connection: Connection, partition: TopicPartition, micros: i
     async with reader(connection) as consumer:
         found = (await consumer.offsets_for_times({partition: max(0, micros // 1000)}))[partition]
         return None if found is None else int(found.offset)
+
+
+async def first_offsets(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async with reader(connection) as consumer:
+        found: dict[TopicPartition, int] = await consumer.beginning_offsets(list(partitions))
+        return found

@@ -7,7 +7,7 @@ withdraws it reaches every partition that it reached, whatever changed in betwee
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from aiokafka import TopicPartition
 
 from matching import Condition, ConditionError
 from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
-from matching.oracle import SEMANTICS
 from pastforward.topics import Topics
 from schemas import (
     Predicate,
@@ -35,7 +34,7 @@ from schemas import (
     encode_rendezvous_publications,
     encode_rendezvous_subscriptions,
 )
-from schemas.columns import NO_BEST, SUBTREE
+from schemas.columns import NO_BEST
 from schemas.condition_bytes import condition_bytes
 from schemas.limits import MAX_CANONICAL_BYTES
 from schemas.plain import check_window
@@ -45,9 +44,8 @@ from streams.metrics import Metrics
 from streams.outgoing import Outgoing
 from streams.routes import Route, Routes, digest_of
 from streams.routing import Scheme
-from streams.routing import Subscription as RoutedSubscription
 from streams.routing.change import View, turn
-from streams.routing.columns import Placement, Publications
+from streams.routing.columns import Placement, Publications, Subscriptions
 from streams.routing.columns import Texts as ColumnTexts
 from streams.stage import Allowed
 
@@ -233,10 +231,8 @@ class SubscriptionRouter(Router):
             self._registry,
         )
         errors = dict(columns.errors)
-        topics = columns.topic
-        placement = self._scheme.route_topics(ColumnTexts(topics.heap, topics.at, np.maximum(topics.length, 0)))
         names: list[Any] = list(columns.subscription_id)
-        goes = [None] * len(records) if placement is None else placement.lists()
+        asked = self._read(records, columns, names, errors)
         taken = _Taken()
         for row, (record, withdrawn) in enumerate(zip(records, columns.withdrawn.tolist(), strict=True)):
             try:
@@ -244,16 +240,58 @@ class SubscriptionRouter(Router):
                     raise errors[row]
                 if withdrawn:
                     self._withdraw(record, names[row], taken, outgoing)
-                    continue
-                digest = digest_of(record.value)
-                if self._routes.unchanged(names[row], digest):
+                elif self._routes.unchanged(names[row], asked.digest[row]):
                     self._metrics.dropped.labels("same_subscription").inc()
                 else:
-                    self._place(record, row, names[row], columns, goes[row], digest, taken, outgoing)
+                    self._place(record, row, names[row], columns, asked, taken, outgoing)
             except SchemaError as error:
                 self._refuse(record, error, outgoing)
         self._send(columns, taken, outgoing)
         return outgoing
+
+    def _read(
+        self,
+        records: Sequence[Any],
+        columns: SubscriptionColumns,
+        names: Sequence[bytes],
+        errors: Mapping[int, SchemaError],
+    ) -> _Asked:
+        """Ahead of all effects, so that a chunk is routed as a whole. What is the same as before is not parsed, unless an earlier row
+        of the chunk has its id: then nobody knows yet."""
+        asked = _Asked([b""] * len(records))
+        named: set[bytes] = set()
+        for row, (record, withdrawn, name) in enumerate(zip(records, columns.withdrawn.tolist(), names, strict=True)):
+            if row in errors:
+                continue
+            if not withdrawn:
+                asked.digest[row] = digest_of(record.value)
+                if name in named or not self._routes.unchanged(name, asked.digest[row]):
+                    try:
+                        asked.where[row] = self._checked(columns, row)
+                    except SchemaError as error:
+                        asked.refused[row] = error
+            named.add(name)
+        rows = np.array(list(asked.where), np.int64)
+        ids, topics = columns.subscription_id.take(rows), columns.topic.take(rows)
+        placement = self._scheme.route_subscriptions(
+            Subscriptions(
+                ColumnTexts(ids.heap, ids.at, ids.length),
+                ColumnTexts(topics.heap, topics.at, np.maximum(topics.length, 0)),
+                columns.semantics[rows],
+                list(asked.where.values()),
+            )
+        )
+        asked.partitions = dict(zip(asked.where, placement.lists(), strict=True))
+        return asked
+
+    def _checked(self, columns: SubscriptionColumns, row: int) -> bytes:
+        """The bytes of the condition's normal form."""
+        check_window(int(columns.starts_at[row]), int(columns.ends_at[row]), "starts_at", "ends_at")
+        where = columns.where[row]
+        found = ALWAYS_BYTES if where is None else self._condition(where, bool(columns.self_join[row]))
+        if not self._scheme.keeps_topics_together and columns.self_join[row]:
+            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
+        return found
 
     def _withdraw(self, record: Any, name: bytes, taken: _Taken, outgoing: Outgoing) -> None:
         before = self._routes.get(name)
@@ -281,18 +319,13 @@ class SubscriptionRouter(Router):
         row: int,
         name: bytes,
         columns: SubscriptionColumns,
-        partitions: tuple[int, ...] | None,
-        digest: bytes,
+        asked: _Asked,
         taken: _Taken,
         outgoing: Outgoing,
     ) -> None:
-        check_window(int(columns.starts_at[row]), int(columns.ends_at[row]), "starts_at", "ends_at")
-        where = columns.where[row]
-        form, raw = (ALWAYS, ALWAYS_BYTES) if where is None else self._condition(where, bool(columns.self_join[row]))
-        if not self._scheme.keeps_topics_together and columns.self_join[row]:
-            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
-        if partitions is None:
-            partitions = self._scheme.subscription(_routed(columns, row, name, form))
+        if row in asked.refused:
+            raise asked.refused[row]
+        raw, partitions = asked.where[row], asked.partitions[row]
         if len(raw) + len(record.value) > MAX_CANONICAL_BYTES // 2:
             _check_size(columns, row, self._tag, partitions, raw)
         before = self._routes.get(name)
@@ -305,14 +338,14 @@ class SubscriptionRouter(Router):
             if left:
                 taken.others.append((len(taken.rows), name, left, self._withdrawal(record, name, left)))
         version = Version(record.timestamp * 1000, self._partition.partition, record.offset)
-        self._routes.put(name, Route(version, partitions, digest), outgoing)
+        self._routes.put(name, Route(version, partitions, asked.digest[row]), outgoing)
 
-    def _condition(self, where: Where, self_join: bool) -> tuple[NormalForm, bytes]:
+    def _condition(self, where: Where, self_join: bool) -> bytes:
         form = normal_form(where)
         raw = condition_bytes(form)
         if not self_join and SPEAKS_OF_PREVIOUS in raw and speaks_of_previous(form):
             raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
-        return form, raw
+        return raw
 
     def _send(self, columns: SubscriptionColumns, taken: _Taken, outgoing: Outgoing) -> None:
         """In the order of the input: what withdraws stands before the subscription of its number."""
@@ -337,6 +370,17 @@ class SubscriptionRouter(Router):
 
 
 @dataclass(slots=True)
+class _Asked:
+    """By row: digests of the subscriptions' bytes, and of those that may change something the bytes of the condition and where they
+    go, or why not."""
+
+    digest: list[bytes]
+    where: dict[int, bytes] = field(default_factory=dict)
+    partitions: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    refused: dict[int, SchemaError] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class _Taken:
     """Rows of a chunk that go on, and where. `others`: withdrawals, each behind so many of the rows."""
 
@@ -345,17 +389,6 @@ class _Taken:
     partitions: list[tuple[int, ...]] = field(default_factory=list)
     where: list[bytes] = field(default_factory=list)
     others: list[tuple[int, bytes, tuple[int, ...], bytes]] = field(default_factory=list)
-
-
-def _routed(columns: SubscriptionColumns, row: int, name: bytes, form: NormalForm) -> RoutedSubscription:
-    return RoutedSubscription(
-        name.decode(),
-        (columns.topic[row] or b"").decode(),
-        "subtree" if columns.scope[row] == SUBTREE else "overlap",
-        form,
-        SEMANTICS[columns.semantics[row]],
-        bool(columns.self_join[row]),
-    )
 
 
 def _check_size(columns: SubscriptionColumns, row: int, tag: int, partitions: tuple[int, ...], raw: bytes) -> None:

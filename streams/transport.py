@@ -1,34 +1,36 @@
 """Where Faust is bent to our use: whole polls instead of single records, and no commits of its own.
 
 A stock agent costs several asyncio tasks a record. `ConsumerScheduler` is Faust's extension point for the order of records;
-ours yields one synthetic record per partition and poll, whose value is the list of records, and `Chunks` hands that list to
+ours yields one synthetic record per topic and poll, whose value are the records by partition, and `Polls` hands them to
 the agent. Offsets are committed by `streams.delivery` alone, together with the outputs: Faust's own commit would land between
 ours and the marker of the transaction, and it acknowledges chunks that have failed.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import faust
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult
 from aiokafka.errors import CorruptRecordException
+from faust.tables import TableManager
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
-GATHER_MS: Final = 80  # as long as this a fetch lets data gather, when the event loop has no time left
-AT_ONCE_MS: Final = 5  # what is not worth gathering
-GATHER_BYTES: Final = 1 << 20  # that do not wait for more to come
+GATHER: Final = 0.03  # seconds that inputs gather, when the event loop has no time left
 WINDOW: Final = 0.1  # seconds over which it is seen how busy the event loop is
 RETRY_MS: Final = 50  # a rebalance is made of several requests that may each be answered with "again"
 
 
-class Chunk:
-    """One poll of one partition, in the shape of a record: the offset of its last, the list as its value."""
+class Poll:
+    """What one poll has brought of one topic, in the shape of a record: the partitions' records are its value, and it goes by the name and
+    the last offset of the first of them."""
 
     __slots__ = (
         "checksum",
@@ -44,26 +46,29 @@ class Chunk:
         "value",
     )
 
-    def __init__(self, partition: TP, records: Sequence[Any]) -> None:
+    def __init__(self, polled: dict[TP, Sequence[Any]]) -> None:
+        (self.topic, self.partition), records = next(iter(polled.items()))
         last = records[-1]
-        self.topic, self.partition, self.offset = partition.topic, partition.partition, last.offset
-        self.timestamp, self.timestamp_type = last.timestamp, last.timestamp_type
+        self.offset, self.timestamp, self.timestamp_type = last.offset, last.timestamp, last.timestamp_type
         self.headers: tuple[()] = ()
         self.key = None
-        self.value = records
+        self.value = polled
         self.checksum = None
         self.serialized_key_size = self.serialized_value_size = 0
 
 
-class ChunkScheduler:
-    def iterate(self, records: Mapping[TP, Sequence[Any]]) -> Iterator[tuple[TP, Chunk]]:
+class PollScheduler:
+    def iterate(self, records: Mapping[TP, Sequence[Any]]) -> Iterator[tuple[TP, Poll]]:
+        topics: dict[str, dict[TP, Sequence[Any]]] = {}
         for partition, polled in records.items():
             if polled:
-                yield TP(*partition), Chunk(TP(*partition), polled)
+                topics.setdefault(partition.topic, {})[TP(*partition)] = polled
+        for partitions in topics.values():
+            yield next(iter(partitions)), Poll(partitions)
 
 
-class Chunks(faust.Schema):
-    """Hands the list of records through, undecoded: decoding is ours, so that nothing fails unseen."""
+class Polls(faust.Schema):
+    """Hands the records through, undecoded: decoding is ours, so that nothing fails unseen."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> None:
         return None
@@ -106,11 +111,19 @@ def _skipped(fetched: Any, batch: Any) -> bool:
     return bool(batch.is_control_batch)
 
 
-def bare(fetcher: Any) -> None:
-    """What has been fetched and not handed out yet will not be wrapped."""
-    for fetched in fetcher._records.values():
+class _Bare(OrderedDict[Any, Any]):
+    """What has been fetched and not handed out yet. Whatever is put here will not be wrapped, whoever waits for it."""
+
+    def __setitem__(self, partition: Any, fetched: Any) -> None:
         if type(fetched) is FetchResult:
             fetched.getall = partial(bare_records, fetched)
+        super().__setitem__(partition, fetched)
+
+
+def bare(fetcher: Any) -> None:
+    """To be called before anything is fetched, and as often as one likes."""
+    if type(fetcher._records) is not _Bare:
+        fetcher._records = _Bare(fetcher._records)
 
 
 class _Thread(AIOKafkaConsumerThread):
@@ -128,10 +141,7 @@ class _Thread(AIOKafkaConsumerThread):
         """A fetch in flight across a rebalance would hand over records after our seek: it is put back."""
         epoch = self.consumer.epoch
         bare(consumer._fetcher)
-        fetch = super()._fetch_records
-        records = await fetch(consumer, active_partitions, timeout=0)
-        if not records and timeout:
-            records = await fetch(consumer, active_partitions, timeout=timeout)
+        records = await super()._fetch_records(consumer, active_partitions, timeout=timeout)
         if records and (epoch != self.consumer.epoch or not self.consumer.flow_active):
             for partition, polled in records.items():
                 if partition in consumer.assignment():
@@ -141,28 +151,48 @@ class _Thread(AIOKafkaConsumerThread):
 
 
 class Pace:
-    """How long the broker lets records gather for a fetch. A chunk has its price, however small it is: on an idle machine no record waits;
-    the busier the event loop, the longer they gather, so that it is not occupied by ever smaller chunks with all records in a queue
-    behind them. To be asked from the event loop."""
+    """How long inputs gather at the broker until they are fetched again. A chunk has its price, however small it is: on an idle machine no
+    record waits; the busier the event loop, the longer they gather, so that it is not occupied by ever smaller chunks with all records in
+    a queue behind them. What the router writes comes as its chunks come, and is fetched at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, fetcher: Any, inputs: Container[str]) -> None:
+        self._inputs = inputs
+        self._gather = 0.0  # seconds
+        self._due = 0.0  # when inputs may be fetched again, of the monotonic clock
         self._at, self._spent = time.perf_counter(), time.thread_time()
+        self._actions = fetcher._get_actions_per_node
+        fetcher._get_actions_per_node = self._paced
 
-    def set(self, fetcher: Any) -> None:
+    def look(self) -> None:
+        """From the event loop."""
         now = time.perf_counter()
-        if now - self._at < WINDOW:
-            return
-        spent = time.thread_time()
-        gather = round(GATHER_MS * (spent - self._spent) / (now - self._at))
-        self._at, self._spent = now, spent
-        idle = gather < AT_ONCE_MS
-        fetcher._fetch_min_bytes = 1 if idle else GATHER_BYTES
-        fetcher._fetch_max_wait_ms = FETCH_WAIT_MS if idle else gather
+        if now - self._at >= WINDOW:
+            spent = time.thread_time()
+            self._gather = GATHER * (spent - self._spent) / (now - self._at)
+            self._at, self._spent = now, spent
+
+    def _paced(self, assignment: Any) -> Any:
+        """In place of aiokafka's own, in the consumer's thread: what to ask of each node, and when to look again."""
+        requests, resets, again, *rest = self._actions(assignment)
+        now = time.monotonic()
+        left = self._due - now
+        if left <= 0:
+            if any(topic in self._inputs for _, request in requests for topic, _ in request.topics):
+                self._due = now + self._gather
+            return (requests, resets, again, *rest)
+        held = []
+        for node, request in requests:
+            topics = [each for each in request.topics if each[0] not in self._inputs]
+            if topics:
+                request._topics, request._max_wait_ms = topics, math.ceil(1000 * left)
+                held.append((node, request))
+        return (held, resets, min(again, left), *rest)
 
 
 class _Consumer(Consumer):
     epoch = 0
-    _pace: Pace | None = None
+    _pace: Pace
+    _paced: Any = None  # the fetcher that has been given it
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
@@ -179,11 +209,24 @@ class _Consumer(Consumer):
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
         epoch = self.epoch
-        self._pace = self._pace or Pace()
-        self._pace.set(self._thread._ensure_consumer()._fetcher)
+        fetcher = self._thread._ensure_consumer()._fetcher
+        if self._paced is not fetcher:
+            self._pace, self._paced = Pace(fetcher, self.transport.inputs), fetcher
+        self._pace.look()
         records = await super()._getmany(active_partitions, timeout)
         return records if epoch == self.epoch else {}
 
 
-class ChunkTransport(Transport):
+class PollTransport(Transport):
+    """`inputs`: topics whose records may gather."""
+
     Consumer = _Consumer
+    inputs: Container[str] = ()
+
+
+class NoTables(TableManager):
+    """Faust gives agents a second to declare tables. There are none."""
+
+    async def on_start(self) -> None:
+        await self._update_channels()
+        await self.recovery.start()

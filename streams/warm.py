@@ -18,11 +18,13 @@ from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routes import Routes
 from streams.routing import make_scheme
 from streams.routing.change import State, View
+from streams.routing.warm import compile_kernels as compile_routing
 
 HOUR = 3_600_000_000
 
 
 def compile_kernels() -> None:
+    compile_routing()
     topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
     common = (topics, scheme, 1, View(state=State(1)), metrics, None)
     subscriptions = SubscriptionRouter(

@@ -18,7 +18,17 @@ from pastforward.settings import Settings, load
 from tests.outside import Outside, WorkerUnderTest
 
 ROOT = Path(__file__).resolve().parent.parent
-OWN_WORKERS = tuple(f"tests/streams/test_{name}" for name in ("end_to_end", "faults", "routing_change"))
+# Files whose tests share nothing but the broker: the longest, so they come first.
+ALONE = tuple(
+    f"tests/{name}"
+    for name in (
+        "spark_batch/test_page",
+        "streams/test_faults",
+        "streams/test_end_to_end",
+        "streams/test_routing_change",
+        "pastforward/test_broker",
+    )
+)
 
 # A setting of the developer's own shell must not change what the tests see.
 for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
@@ -36,13 +46,16 @@ settings.load_profile("pastforward")
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What goes in one process: all that shares a worker, all that shares a Spark session, and each file that brings its own workers."""
+    """What goes in one process: half of all that needs a Spark session, and each file that shares a worker."""
     for item in items:
+        if item.nodeid.startswith(ALONE):
+            continue
         if item.nodeid.startswith("tests/spark_batch"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            dies = item.nodeid.startswith(("tests/spark_batch/test_crashes", "tests/spark_batch/test_kills"))
+            item.add_marker(pytest.mark.xdist_group("spark-dies" if dies else "spark"))
         elif item.get_closest_marker("broker"):
-            own = next((name for name in OWN_WORKERS if item.nodeid.startswith(name)), "broker")
-            item.add_marker(pytest.mark.xdist_group(own))
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
 
 
 @pytest.fixture(scope="session")
@@ -101,10 +114,11 @@ def start_shared(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
-    """A running system of two partitions, as any Kafka client sees it."""
-    worker = start_shared(topic_prefix="outside.", partitions=2, hot_window="10m", notification_format="json")
+    """A running system of two partitions, as any Kafka client sees it; one for each process that runs tests."""
+    prefix = f"outside-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}."
+    worker = start_shared(topic_prefix=prefix, partitions=2, hot_window="10m", notification_format="json")
     worker.wait_ready()
-    client = Outside(broker.bootstrap, "outside.")
+    client = Outside(broker.bootstrap, prefix)
     yield client
     client.close()
 

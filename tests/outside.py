@@ -15,6 +15,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from pastforward.broker import any_port
+
 READ = ("notifications", "dead-letters", "rendezvous", "backfill-requests", "best-offers")
 PATIENCE = 60.0  # seconds until something that must come has not come
 
@@ -23,7 +25,7 @@ class WorkerUnderTest:
     """A worker process. Its messages go to a file, and into the failure of a test."""
 
     def __init__(self, bootstrap: str, settings: dict[str, str]) -> None:
-        self.port = _free_port()
+        self.port = any_port()
         settings = {"bootstrap_servers": bootstrap, "web_port": str(self.port), **settings}
         flags = [part for name, value in settings.items() for part in ("--" + name.replace("_", "-"), value)]
         self.log = f"{settings['data_dir']}/worker.log"
@@ -71,14 +73,6 @@ class WorkerUnderTest:
                 time.sleep(2)
                 self.kill()
         return int(self.process.returncode)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Outside:

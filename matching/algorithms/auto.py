@@ -15,7 +15,7 @@ import numpy.typing as npt
 from matching.algorithms.base import Algorithm
 from matching.blocks import kernels
 from matching.blocks import view as v
-from matching.blocks.codes import scratch
+from matching.blocks.codes import ROOM, scratch
 from matching.blocks.tiling import MOST
 from matching.blocks.view import Blocks, capacity, empty_blocks, grown
 from matching.columns import Batch
@@ -26,9 +26,9 @@ I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 _SAMPLE: Final = 1 << 15  # slots of a write that are learnt from: enough for shares of a thousandth
-_LARGE: Final = (
-    2000  # slots of a write that are worth a plan, and to be laid out at once; when they at least double the index
-)
+_SPARSE: Final = 4  # once so many are known, one in four of a batch says what is needed
+_BATCH: Final = 64  # fewer than this are all learnt from: one in four would be none
+_LARGE: Final = 2000  # slots of a write that are worth a plan, when they at least double the index
 _NOTED: Final = 16  # publications of a batch that are learnt from
 _FIRST_CHECK: Final = (
     64  # slots after which codes are held against the values for the first time; then each time twice as many
@@ -66,53 +66,47 @@ class Auto(Algorithm):
 
     def insert(self, slots: I32) -> None:
         self._fit()
-        stride = max(1, len(slots) // _SAMPLE)
+        sparse = len(slots) >= _BATCH and int(self._blocks.state[v.LIVE]) >= _SAMPLE
+        stride = max(_SPARSE if sparse else 1, len(slots) // _SAMPLE)
         kernels.sample_slots(self._at, self.registry.known_at, slots, stride, self._scratch.address)
         large = len(slots) >= _LARGE and len(slots) >= int(self._blocks.state[v.LIVE])
         if large:
             kernels.plan_pairs(self._at, self.registry.known_at, slots, self._scratch.address)
         self._bind_new()
         self._check_codes(len(slots))
-        if large:
-            self._insert_at_once(slots)
-        else:
-            self._insert_one_by_one(slots)
+        self._place(slots, large)
         self._maintain(len(slots))
 
-    def _insert_one_by_one(self, slots: I32) -> None:
-        done = 0
-        while True:
-            done = int(
-                kernels.insert(self._at, self.registry.known_at, slots, done, not self._relaxed, self._scratch.address)
-            )
-            if done == len(slots):
-                break
-            self._grow()
-
-    def _insert_at_once(self, slots: I32) -> None:
+    def _place(self, slots: I32, large: bool) -> None:
         groups = np.empty(len(slots), np.int32)
+        lanes, codes = np.empty(9 * len(slots), np.uint8), np.empty(4 * len(slots), np.uint8)
         done = 0
         while True:
             done = int(
                 kernels.assign(
-                    self._at, self.registry.known_at, slots, done, not self._relaxed, self._scratch.address, groups
+                    self._at, self.registry.known_at, slots, done, not self._relaxed, self._scratch.address, groups,
+                    lanes, codes,
                 )
-            )
+            )  # fmt: skip
             if done == len(slots):
                 break
             self._grow()
         order = np.argsort(groups, kind="stable")
-        slots, groups = slots[order], groups[order]
-        bounds = np.flatnonzero(np.diff(groups, prepend=-1, append=-1))
-        sizes = np.diff(bounds)
-        room = pin(scratch(self._longest, int(max(sizes.max(), 1100))))
-        chunks = -(-sizes[sizes > v.INLINE_SLOTS] // MOST)
-        self._reserve("leaf", int(self._blocks.state[v.LEAVES]) + 32 * int(chunks.sum()) + 200)
-        self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + (chunks + 31) // 32).sum()) + 100)
+        room = self._scratch
+        if len(slots) > ROOM:
+            sizes = np.bincount(groups)
+            if sizes.max() > ROOM:
+                room = pin(scratch(self._longest, int(sizes.max())))
+        if large:
+            chunks = -(-sizes[sizes > v.INLINE_SLOTS] // MOST)
+            self._reserve("leaf", int(self._blocks.state[v.LEAVES]) + 32 * int(chunks.sum()) + 200)
+            self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + (chunks + 31) // 32).sum()) + 100)
         done = 0
         while True:
             before = done
-            done = int(kernels.build(self._at, self.registry.known_at, slots, groups, done, room.address))
+            done = int(
+                kernels.build(self._at, self.registry.known_at, slots, order, groups, lanes, codes, done, room.address)
+            )
             if done == len(slots):
                 break
             self._grow()
@@ -177,7 +171,7 @@ class Auto(Algorithm):
         """What has been used of the pools."""
         state = self._blocks.state
         used = {"leaf": v.LEAVES, "node": v.NODES, "group": v.GROUPS, "table": v.TABLES, "split": v.SPLIT_ROWS}
-        total = self._blocks.group_cells.nbytes + self._blocks.table_cells.nbytes + self._blocks.pair_seen.nbytes
+        total = self._blocks.group_cells.nbytes + self._blocks.table_cells.nbytes + self._blocks.pairs.nbytes
         for pool, arrays in v.POOLS.items():
             for name, per_unit in arrays.items():
                 array = getattr(self._blocks, name)

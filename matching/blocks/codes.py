@@ -19,11 +19,17 @@ from matching.blocks.lanes import CELLS, TABLE
 from matching.blocks.view import (
     CODES,
     EPOCH,
+    EQUAL_TWO,
     EVENTS,
+    FENCES,
+    PAIR,
     PAIR_CELLS,
+    PLANNED,
     RANDOM,
     RESERVOIR,
     SAMPLED,
+    SEEN,
+    SPLIT_ROW,
     SPLIT_ROWS,
     SPLITS,
     Blocks,
@@ -47,11 +53,12 @@ MAX_BOUND: Final = 4096  # attributes with codes: 6 KB each; what comes later is
 _PLANNED: Final = 8192  # slots that a plan of pairs is made from
 _PAIRS: Final = 28  # of eight attributes
 _TURNS: Final = 256  # pairs in a plan, at most
+ROOM: Final = 1100  # members of a chunk: 32 by 32, and some
 _KEEPS: Final = 8  # the reservoir looks back over about this many times its size
 
 
 class Scratch(NamedTuple):
-    """Room for one slot's constraints, and for the members of two chunks."""
+    """Room for one slot's constraints, and for the members of a chunk."""
 
     attribute: I32
     kind: U8
@@ -60,9 +67,12 @@ class Scratch(NamedTuple):
     value: U64
     fraction: F64
     carried: F64
+    rough: F64
     first: U8  # codes of today
     last: U8
     chosen: I32
+    own_lanes: U8  # of one slot, nine bytes
+    own_codes: U8  # four
     member: I32
     member_lanes: U8  # nine bytes each
     member_codes: U8  # four each: low and high in both dimensions
@@ -73,13 +83,14 @@ class Scratch(NamedTuple):
     table: U8
 
 
-def scratch(longest: int, members: int = 1100) -> Scratch:
-    """`longest`: constraints of a slot. `members`: two chunks' of 32 by 32, or a whole group's when it is laid out at once."""
+def scratch(longest: int, members: int = ROOM) -> Scratch:
+    """`longest`: constraints of a slot. `members`: those of a chunk, or of a whole group when it is laid out at once."""
     room = longest + 1
     return Scratch(
         np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64),
-        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.uint8),
-        np.empty(room, np.uint8), np.empty(room, np.int32),
+        np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.float64), np.empty(room, np.float64),
+        np.empty(room, np.uint8), np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(9, np.uint8),
+        np.empty(4, np.uint8),
         np.empty(members, np.int32), np.empty(members * 9, np.uint8), np.empty(members * 4, np.uint8),
         np.empty(members, np.int32), np.empty(members, np.int32), np.empty(1 << 13, np.int32), np.empty(256, np.int32),
         np.empty(TABLE, np.uint8),
@@ -98,16 +109,19 @@ def random(blocks: Blocks) -> Int:
 
 @inner
 def code_in_row(splits: U64, row: Int, key: Int) -> Int:
-    """1 + how many splits are at or below the key."""
-    base = row * SPLITS
-    p = 0
-    # the last cell of a row says where the search begins: a row of few splits needs few steps
-    step = np.int64(splits[base + SPLITS - 1])
-    while step:
-        if splits[base + p + step - 1] <= key:
-            p += step
-        step >>= 1
-    return min(p, CODES - 1) + 1
+    """1 + how many splits are at or below the key. Among the fences, then among the sixteen before the next one: both are counted as
+    vectors, without a branch that would be foretold wrongly every other time."""
+    # numbers without sign: Numba then does not ask whether a position is to be counted from the end
+    base = np.uint64(row * SPLIT_ROW)
+    pieces = np.uint64(0)
+    for i in range(FENCES - 1):
+        pieces += np.uint64(splits[base + np.uint64(i)] <= key)
+    begin = base + np.uint64(FENCES) * (pieces + np.uint64(1))
+    passed = np.uint64(FENCES) * pieces
+    for i in range(FENCES):
+        passed += np.uint64(splits[begin + np.uint64(i)] <= key)
+    # the highest key of all passes empty cells too
+    return np.int64(min(passed, splits[base + np.uint64(FENCES - 1)])) + 1
 
 
 @inner
@@ -118,8 +132,9 @@ def binding_of(blocks: Blocks, attribute: Int, epoch: Int) -> Int:
 
 @inner
 def pair_cell(kind: Int, a: Int, b: Int) -> Int:
+    """Where in `pairs` the cell begins; now and then it is that of another pair too."""
     key = (np.uint64(kind) << np.uint64(40)) | (np.uint64(a) << np.uint64(20)) | np.uint64(b)
-    return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1))
+    return np.int64(mix(key) & np.uint64(PAIR_CELLS - 1)) * 4
 
 
 @inner
@@ -136,9 +151,19 @@ def _sampled(blocks: Blocks, attribute: Int, key: Int) -> None:
 
 
 @inner
+def _count_pair(blocks: Blocks, kind: Int, a: Int, b: Int, stride: Int) -> None:
+    at = pair_cell(kind, a, b) + SEEN
+    blocks.pairs[at] = min(np.int64(blocks.pairs[at]) + stride, 1 << 30)
+
+
+@inner
 def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scratch) -> None:
-    """Learns from every `stride`-th slot which values and which pairs of attributes subscriptions ask for."""
-    for i in range(0, len(slots), stride):
+    """Learns from one in `stride` slots which values and which pairs of attributes subscriptions ask for."""
+    at = np.int64(0)
+    while at < len(slots):
+        i = at
+        # not every so many: what is written may come in turns
+        at += 1 if stride == 1 else 1 + np.int64(random(blocks) % np.uint64(2 * stride - 1))
         blocks.state[SAMPLED] += 1
         n = constraints(known.records, known.strings, np.int64(slots[i]), s.attribute, s.kind, s.low, s.high, s.value)
         for k in range(n):
@@ -149,9 +174,9 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scrat
         # pairs of many attributes would be many; the first eight will do
         for k in range(min(n, 8)):
             for m in range(k + 1, min(n, 8)):
-                blocks.pair_seen[pair_cell(2, s.attribute[k], s.attribute[m])] += np.uint32(stride)
+                _count_pair(blocks, PAIR, np.int64(s.attribute[k]), np.int64(s.attribute[m]), stride)
                 if s.kind[k] == EQUAL and s.kind[m] == EQUAL:
-                    blocks.pair_seen[pair_cell(1, s.attribute[k], s.attribute[m])] += np.uint32(stride)
+                    _count_pair(blocks, EQUAL_TWO, np.int64(s.attribute[k]), np.int64(s.attribute[m]), stride)
 
 
 @inner
@@ -162,7 +187,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
     most = (len(slots) + stride - 1) // stride
     pairs = np.empty((most, _PAIRS), np.int32)
     width = np.zeros(most, np.int64)
-    count = np.zeros(PAIR_CELLS, np.int32)
+    count = np.zeros(4 * PAIR_CELLS, np.int32)
     touched = np.empty(most * _PAIRS, np.int32)
     cells = 0
     total = 0
@@ -171,7 +196,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
         for k in range(min(n, 8)):
             for m in range(k + 1, min(n, 8)):
                 if s.kind[k] == BOUNDED and s.kind[m] == BOUNDED:
-                    at = pair_cell(2, s.attribute[k], s.attribute[m])
+                    at = pair_cell(PAIR, s.attribute[k], s.attribute[m])
                     if count[at] == 0:
                         touched[cells] = at
                         cells += 1
@@ -180,7 +205,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
                     width[total] += 1
         total += 1
     for i in range(cells):
-        blocks.planned[touched[i]] = 0.0
+        blocks.pairs[touched[i] + PLANNED] = 0
     for _ in range(_TURNS):
         best = -1
         for i in range(cells):
@@ -189,7 +214,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
         # what so few have is as well left to chance
         if best < 0 or 1000 * count[best] < total:
             return
-        blocks.planned[best] = np.float32(count[best]) * stride
+        blocks.pairs[best + PLANNED] = np.int64(count[best]) * stride
         for i in range(total):
             for k in range(width[i]):
                 if pairs[i, k] == best:
@@ -201,7 +226,7 @@ def plan_pairs(blocks: Blocks, known: Known, slots: I32, s: Scratch) -> None:
 
 @inner
 def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
-    """Splits from the reservoir; returns how many different values subscriptions seem to ask for."""
+    """A row of splits from the reservoir; returns how many different values subscriptions seem to ask for."""
     count = min(np.int64(blocks.constrained[attribute]), RESERVOIR)
     keys = np.sort(blocks.reservoir[attribute * RESERVOIR : attribute * RESERVOIR + count])
     distinct = 0
@@ -210,21 +235,21 @@ def _fresh_splits(blocks: Blocks, attribute: Int, out: U64) -> Float:
             distinct += 1
     out[:] = ~np.uint64(0)
     n = 0
+    splits = out[FENCES:]
     if distinct < CODES - 1:
         for i in range(count):
             if i == 0 or keys[i] != keys[i - 1]:
-                out[n] = keys[i]
+                splits[n] = keys[i]
                 n += 1
     else:
         for q in range(CODES - 1):
             key = keys[q * count // (CODES - 1)]
-            if n == 0 or key != out[n - 1]:
-                out[n] = key
+            if n == 0 or key != splits[n - 1]:
+                splits[n] = key
                 n += 1
-    step = 1
-    while step <= n:
-        step *= 2
-    out[SPLITS - 1] = np.uint64(step // 2)
+    for i in range(FENCES - 1):
+        out[i] = splits[FENCES * i + FENCES - 1]
+    out[FENCES - 1] = np.uint64(n)
     if 2 * distinct > count:
         # most are different: about as many as one would need to see so few repeats
         return np.float64(count) * count / (2 * max(count - distinct, 1)) + distinct
@@ -258,10 +283,11 @@ def _make_shortcut(blocks: Blocks, row: Int) -> None:
     """Integers find their code by their leading bits and a step or two, instead of a search. Of a row that is not of numbers alone the
     shortcut is none."""
     base = row * SPLITS
+    splits = blocks.splits[row * SPLIT_ROW + FENCES : (row + 1) * SPLIT_ROW]
     blocks.shortcut_range[2 * row + 1] = -1
     count = 0
-    while count < CODES - 1 and blocks.splits[base + count] != ~np.uint64(0):
-        blocks.thresholds[base + count] = _least_integer(blocks.splits[base + count])
+    while count < CODES - 1 and splits[count] != ~np.uint64(0):
+        blocks.thresholds[base + count] = _least_integer(splits[count])
         if blocks.thresholds[base + count] == LARGEST:
             return
         count += 1
@@ -333,7 +359,8 @@ def bind(blocks: Blocks, attribute: Int) -> None:
             row = candidate
             break
     blocks.state[SPLIT_ROWS] = max(rows, row)
-    blocks.distinct[attribute] = _fresh_splits(blocks, attribute, blocks.splits[row * SPLITS : (row + 1) * SPLITS])
+    fresh = blocks.splits[row * SPLIT_ROW : (row + 1) * SPLIT_ROW]
+    blocks.distinct[attribute] = _fresh_splits(blocks, attribute, fresh)
     _make_shortcut(blocks, row)
     if blocks.split_row[2 * attribute]:
         blocks.state[EPOCH] += 1
@@ -368,7 +395,7 @@ def drifted(blocks: Blocks, attributes: Int) -> I32:
     """Attributes whose bounds crowd in their codes four times as much as they would in fresh ones: twice is what one sees when nothing has
     drifted, since the fresh ones are made from the very sample that they are held against."""
     out = np.empty(min(attributes, MAX_BOUND), np.int32)
-    fresh = np.empty(SPLITS, np.uint64)
+    fresh = np.empty(SPLIT_ROW, np.uint64)
     n = 0
     for a in range(len(out)):
         row = np.int64(blocks.split_row[2 * a])

@@ -9,8 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
-from matching.blocks.view import CODES, EPOCH, EQUAL_ONE, EQUAL_TWO, EVENTS, NAMES, SAMPLED, Blocks
+from matching.blocks.view import (
+    CODES,
+    EPOCH,
+    EQUAL_ONE,
+    EQUAL_TWO,
+    EVENTS,
+    NAMES,
+    PAIR,
+    SAMPLED,
+    SINGLE,
+    SPLIT_ROW,
+    Blocks,
+)
 from matching.kernel import inner
+from matching.machine import prefetch
 from matching.records import EQUAL, OPEN, PRESENT, constraints
 from matching.scalars import Float, Int
 from matching.verification import Known
@@ -34,6 +47,12 @@ def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
     satisfy each."""
     n = constraints(known.records, known.strings, slot, s.attribute, s.kind, s.low, s.high, s.value)
     epoch = blocks.state[EPOCH]
+    for k in range(n):
+        # with many attributes their splits are far away
+        if s.attribute[k] < MAX_BOUND:
+            at = np.int64(blocks.split_row[2 * s.attribute[k]]) * SPLIT_ROW
+            prefetch(blocks.splits, at)
+            prefetch(blocks.splits, at + 8)
     for k in range(n):
         a = np.int64(s.attribute[k])
         carried = carried_share(blocks, a)
@@ -66,16 +85,31 @@ def describe(blocks: Blocks, known: Known, slot: Int, s: Scratch) -> Int:
 
 
 @inner
-def codes_of(s: Scratch, n: Int, attribute: Int) -> tuple[Int, Int]:
-    """What a slot that has just been described asks of an attribute; everything, if it asks nothing."""
-    for k in range(n):
-        if s.attribute[k] == attribute:
-            return np.int64(s.first[k]), np.int64(s.last[k])
-    return np.int64(0), np.int64(255)
+def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
+    """An attribute, or -1."""
+    table = blocks.group_table[group]
+    kind = blocks.table_kind[table]
+    if which == 0:
+        return np.int64(blocks.table_a[table]) if kind == PAIR or kind == SINGLE else np.int64(-1)
+    return np.int64(blocks.table_b[table]) if kind == PAIR else np.int64(-1)
 
 
 @inner
-def make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, out: U8, at: Int) -> None:
+def code_slot(blocks: Blocks, s: Scratch, n: Int, group: Int, lanes: U8, at: Int, codes: U8, codes_at: Int) -> None:
+    """What a slot is placed by in a group, and tested by: lanes, and codes in the dimensions. The slot has just been described."""
+    _make_lanes(blocks, s, n, np.int64(blocks.group_table[group]), lanes, at)
+    for which in range(2):
+        attribute = dimension(blocks, group, which)
+        codes[codes_at + 2 * which] = 0
+        codes[codes_at + 2 * which + 1] = 255
+        for k in range(n):
+            if s.attribute[k] == attribute:
+                codes[codes_at + 2 * which] = s.first[k]
+                codes[codes_at + 2 * which + 1] = s.last[k]
+
+
+@inner
+def _make_lanes(blocks: Blocks, s: Scratch, n: Int, table: Int, out: U8, at: Int) -> None:
     """Nine bytes: the three most selective constraints that the access predicates do not decide already, smallest cell first. The slot
     has just been described."""
     epoch = blocks.state[EPOCH]

@@ -20,6 +20,7 @@ from matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 
 @kernel
@@ -53,18 +54,21 @@ def drifted(blocks: Int, attributes: Int) -> I32:
 
 
 @kernel
-def insert(blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int) -> Int:
-    return place.insert(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch))
+def assign(
+    blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int, groups: I32, lanes: U8, codes_of: U8
+) -> Int:
+    return place.assign(
+        blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch), groups, lanes, codes_of
+    )
 
 
 @kernel
-def assign(blocks: Int, known: Int, slots: I32, begin: Int, hashing: Bool, scratch: Int, groups: I32) -> Int:
-    return place.assign(blocks_at(blocks), known_at(known), slots, begin, hashing, scratch_at(scratch), groups)
-
-
-@kernel
-def build(blocks: Int, known: Int, slots: I32, groups: I32, begin: Int, scratch: Int) -> Int:
-    return place.build(blocks_at(blocks), known_at(known), slots, groups, begin, scratch_at(scratch))
+def build(
+    blocks: Int, known: Int, slots: I32, order: I64, groups: I32, lanes: U8, codes_of: U8, begin: Int, scratch: Int
+) -> Int:
+    return place.build(
+        blocks_at(blocks), known_at(known), slots, order, groups, lanes, codes_of, begin, scratch_at(scratch)
+    )
 
 
 @kernel

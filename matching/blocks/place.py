@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, pair_cell
-from matching.blocks.describe import codes_of, describe, make_lanes
+from matching.blocks.codes import MAX_BOUND, ROOM, Scratch, binding_of, pair_cell
+from matching.blocks.describe import code_slot, describe, dimension
 from matching.blocks.lanes import box_test
 from matching.blocks.pools import (
     clear_box,
@@ -30,8 +30,6 @@ from matching.blocks.pools import (
 from matching.blocks.tiling import (
     MOST,
     box_of_chunk,
-    dimension,
-    draw_first_lane,
     lay_group,
     put_box,
     split_leaf,
@@ -52,12 +50,15 @@ from matching.blocks.view import (
     LEAF_LANES,
     LEAVES,
     LIVE,
+    MEMBERS,
     MOVE_COUNT,
     NODES,
     PAIR,
+    PLANNED,
     RECODE_COUNT,
     ROOT_EPOCH,
     ROOTS,
+    SEEN,
     SINGLE,
     SWEEP,
     TABLES,
@@ -71,12 +72,15 @@ from matching.scalars import Bool, Float, Int
 from matching.verification import Known
 
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 # Nanoseconds, measured on one core: what a publication pays for a table that it can use, and for a lane of a leaf that it reaches.
 _PROBE: Final = 25.0
 _ROOT: Final = 50.0
 _LANE: Final = 0.4
+
+_LOOK: Final = 16  # what a look at a group costs the sweep, in slots laid out anew
 
 
 @inner
@@ -118,32 +122,39 @@ def _rough(fraction: Float) -> Float:
 
 
 @inner
-def _cost(blocks: Blocks, kind: Int, k: Int, m: Int, s: Scratch) -> Float:
-    """Nanoseconds that a slot adds to each publication if it is put under an access predicate on constraints `k` and `m`. A table's
-    own cost is shared by its members and, in part, by those that could still come."""
+def _one_cost(blocks: Blocks, kind: Int, k: Int, s: Scratch) -> Float:
+    """Nanoseconds that a slot adds to each publication if it is put under an access predicate on constraint `k` alone. A table's own
+    cost is shared by its members and, in part, by those that could still come."""
     a = np.int64(s.attribute[k])
-    b = np.int64(s.attribute[m]) if m >= 0 else np.int64(-1)
-    table = find_table(blocks, kind, a, b)
-    members = np.float64(blocks.table_count[table]) if table else 0.0
+    members = np.float64(blocks.alone[2 * a + (1 if kind == SINGLE else 0)])
     carried = s.carried[k]
     if kind == EQUAL_ONE:
         return _LANE * s.fraction[k] + _PROBE * carried / (members + 0.5 * np.float64(blocks.constrained[a]) + 1.0)
-    if kind == SINGLE:
-        extent = 32.0 / (members + 0.1 * np.float64(blocks.constrained[a]) + 32.0)
-        return _LANE * min(s.fraction[k] + carried * extent, carried) + _ROOT * carried / (members + 1.0)
-    also_carried = s.carried[m]
-    both = carried * also_carried
-    if kind == EQUAL_TWO:
-        members += 0.5 * np.float64(blocks.pair_seen[pair_cell(1, a, b)])
-        return _LANE * s.fraction[k] * s.fraction[m] + _PROBE * both / (members + 1.0)
-    # the more members, the smaller their leaves: so slots gather under few pairs
-    at = pair_cell(2, a, b)
-    members = max(members, np.float64(blocks.planned[at]), 0.02 * np.float64(blocks.pair_seen[at]))
-    extent = _extent(members)
-    reach = min(_rough(s.fraction[k]) + extent * carried, carried) * min(
-        _rough(s.fraction[m]) + extent * also_carried, also_carried
+    extent = 32.0 / (members + 0.1 * np.float64(blocks.constrained[a]) + 32.0)
+    return _LANE * min(s.fraction[k] + carried * extent, carried) + _ROOT * carried / (members + 1.0)
+
+
+@inner
+def _values_cost(blocks: Blocks, k: Int, m: Int, s: Scratch) -> Float:
+    """The same for the values of two."""
+    at = pair_cell(EQUAL_TWO, np.int64(s.attribute[k]), np.int64(s.attribute[m]))
+    members = np.float64(blocks.pairs[at + MEMBERS]) + 0.5 * np.float64(blocks.pairs[at + SEEN])
+    return _LANE * s.fraction[k] * s.fraction[m] + _PROBE * s.carried[k] * s.carried[m] / (members + 1.0)
+
+
+@inner
+def _ranges_cost(blocks: Blocks, k: Int, m: Int, s: Scratch) -> Float:
+    """The same for the ranges of two. The more members, the smaller their leaves: so slots gather under few pairs."""
+    at = pair_cell(PAIR, np.int64(s.attribute[k]), np.int64(s.attribute[m]))
+    members = max(
+        np.float64(max(blocks.pairs[at + MEMBERS], blocks.pairs[at + PLANNED])),
+        0.02 * np.float64(blocks.pairs[at + SEEN]),
     )
-    return _LANE * reach + _ROOT * both / (members + 1.0)
+    extent = _extent(members)
+    carried = s.carried[k]
+    also_carried = s.carried[m]
+    reach = min(s.rough[k] + extent * carried, carried) * min(s.rough[m] + extent * also_carried, also_carried)
+    return _LANE * reach + _ROOT * carried * also_carried / (members + 1.0)
 
 
 @inner
@@ -166,40 +177,52 @@ def choose(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s: Sc
         ordered = np.sort(s.fraction[:n])
         limit = ordered[7]
     for k in range(n):
+        s.rough[k] = _rough(s.fraction[k])
+        # with many attributes cells lie anywhere: all are asked for before the first is read
+        if s.fraction[k] <= limit:
+            for m in range(k + 1, n):
+                prefetch(blocks.pairs, pair_cell(PAIR, np.int64(s.attribute[k]), np.int64(s.attribute[m])))
+    for k in range(n):
         if s.kind[k] == OPEN or s.fraction[k] > limit:
             continue
         coded = s.attribute[k] < MAX_BOUND and blocks.split_row[2 * s.attribute[k]] != 0
-        if hashing and s.kind[k] == EQUAL:
-            cost = _cost(blocks, EQUAL_ONE, k, -1, s)
-            if cost < best:
-                best = cost
-                kind = EQUAL_ONE
-                first = k
-                second = -1
-        if coded:
-            cost = _cost(blocks, SINGLE, k, -1, s)
-            if cost < best:
-                best = cost
-                kind = SINGLE
-                first = k
-                second = -1
+        valued = hashing and s.kind[k] == EQUAL
         for m in range(k + 1, n):
             if s.kind[m] == OPEN or s.fraction[m] > limit:
                 continue
-            if hashing and s.kind[k] == EQUAL and s.kind[m] == EQUAL:
-                cost = _cost(blocks, EQUAL_TWO, k, m, s)
+            # no cost is below that of the lanes reached: what cannot win is not looked at further
+            if valued and s.kind[m] == EQUAL and _LANE * s.fraction[k] * s.fraction[m] < best:
+                cost = _values_cost(blocks, k, m, s)
                 if cost < best:
                     best = cost
                     kind = EQUAL_TWO
                     first = k
                     second = m
-            if coded and s.attribute[m] < MAX_BOUND and blocks.split_row[2 * s.attribute[m]]:
-                cost = _cost(blocks, PAIR, k, m, s)
+            least = _LANE * min(s.rough[k], s.carried[k]) * min(s.rough[m], s.carried[m])
+            if coded and least < best and s.attribute[m] < MAX_BOUND and blocks.split_row[2 * s.attribute[m]]:
+                cost = _ranges_cost(blocks, k, m, s)
                 if cost < best:
                     best = cost
                     kind = PAIR
                     first = k
                     second = m
+    for k in range(n):
+        if s.kind[k] == OPEN or s.fraction[k] > limit or _LANE * s.fraction[k] >= best:
+            continue
+        if hashing and s.kind[k] == EQUAL:
+            cost = _one_cost(blocks, EQUAL_ONE, k, s)
+            if cost < best:
+                best = cost
+                kind = EQUAL_ONE
+                first = k
+                second = -1
+        if s.attribute[k] < MAX_BOUND and blocks.split_row[2 * s.attribute[k]] != 0:
+            cost = _one_cost(blocks, SINGLE, k, s)
+            if cost < best:
+                best = cost
+                kind = SINGLE
+                first = k
+                second = -1
     return kind, first, second, best
 
 
@@ -212,7 +235,7 @@ def _topic_cost(blocks: Blocks, known: Known, node: Int) -> Float:
 
 @inner
 def _cost_now(blocks: Blocks, known: Known, slot: Int, table: Int, n: Int, s: Scratch) -> Float:
-    """The same for the access predicate that the slot is under."""
+    """What the access predicate costs that the slot is under. The slot has just been through `choose`."""
     kind = np.int64(blocks.table_kind[table])
     if kind == ALWAYS:
         return _LANE
@@ -225,7 +248,11 @@ def _cost_now(blocks: Blocks, known: Known, slot: Int, table: Int, n: Int, s: Sc
             k = i
         elif s.attribute[i] == blocks.table_b[table]:
             m = i
-    return _cost(blocks, kind, k, m, s)
+    if kind == EQUAL_TWO:
+        return _values_cost(blocks, k, m, s)
+    if kind == PAIR:
+        return _ranges_cost(blocks, k, m, s)
+    return _one_cost(blocks, kind, k, s)
 
 
 @inner
@@ -258,9 +285,17 @@ def _group_for(blocks: Blocks, known: Known, slot: Int, kind: Int, first: Int, s
 
 
 @inner
-def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: Int) -> None:
+def _write_codes(blocks: Blocks, leaf: Int, lane: Int, lanes: U8, at: Int, codes: U8, codes_at: Int) -> None:
     for k in range(9):
         blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = lanes[at + k]
+    if dimension(blocks, np.int64(blocks.leaf_group[leaf]), 0) >= 0:
+        for k in range(4):
+            blocks.leaf_codes[leaf * 128 + 4 * lane + k] = codes[codes_at + k]
+
+
+@inner
+def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: Int, codes: U8, codes_at: Int) -> None:
+    _write_codes(blocks, leaf, lane, lanes, at, codes, codes_at)
     blocks.leaf_slots[leaf * 32 + lane] = slot
     blocks.leaf_count[leaf] += 1
     blocks.home[slot] = leaf * 32 + lane
@@ -268,6 +303,9 @@ def _write_lane(blocks: Blocks, leaf: Int, lane: Int, slot: Int, lanes: U8, at: 
 
 @inner
 def _free_lane(blocks: Blocks, leaf: Int) -> Int:
+    lane = np.int64(blocks.leaf_count[leaf])
+    if blocks.leaf_slots[leaf * 32 + lane] < 0:
+        return lane  # nobody has left
     lane = 0
     while blocks.leaf_slots[leaf * 32 + lane] >= 0:
         lane += 1
@@ -282,8 +320,8 @@ def _open_leaf(blocks: Blocks, known: Known, group: Int, count: Int, s: Scratch)
     for i in range(count):
         slot = np.int64(blocks.group_slots[INLINE_SLOTS * group + i])
         n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
-        _write_lane(blocks, leaf, i, slot, s.member_lanes, 0)
+        code_slot(blocks, s, n, group, s.member_lanes, 0, s.member_codes, 0)
+        _write_lane(blocks, leaf, i, slot, s.member_lanes, 0, s.member_codes, 0)
     blocks.group_form[group] = LEAF
     blocks.group_ref[group] = leaf
 
@@ -346,21 +384,23 @@ def _chunk_by_first_lane(blocks: Blocks, group: Int, cell: Int, low: Int) -> Int
 
 
 @inner
-def _chunk_for(blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, s: Scratch) -> Int:
+def _chunk_for(
+    blocks: Blocks, group: Int, low_a: Int, high_a: Int, low_b: Int, high_b: Int, cell: Int, low: Int, s: Scratch
+) -> Int:
     """The chunk whose box grows least; those that hold the middle are looked at first."""
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
     if a < 0:
-        return _chunk_by_first_lane(blocks, group, np.int64(s.member_lanes[0]), np.int64(s.member_lanes[1]))
+        return _chunk_by_first_lane(blocks, group, cell, low)
     epoch = blocks.state[EPOCH]
     s.table[:] = 0
     for which in range(2):
         attribute = a if which == 0 else b
         if attribute < 0:
             continue
-        cell = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
+        column = np.int64(blocks.cell[binding_of(blocks, attribute, epoch)])
         code = (low_a + high_a) // 2 if which == 0 else (low_b + high_b) // 2
-        place = cell + (16 if cell >= 16 else 0)
+        place = column + (16 if column >= 16 else 0)
         s.table[place] = code
         s.table[place + 16] = code
     best = np.int64(0)
@@ -429,33 +469,31 @@ def _leaf_for(
 
 
 @inner
-def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
-    """`n`: constraints of the slot in the scratch, 0 if they are not there any more."""
-    chunk = np.int64(blocks.group_ref[group])
+def _put_in_chunk(
+    blocks: Blocks, known: Known, group: Int, slot: Int, lanes: U8, at: Int, codes: U8, codes_at: Int, s: Scratch
+) -> None:
     a = dimension(blocks, group, 0)
     b = dimension(blocks, group, 1)
     epoch = blocks.state[EPOCH]
+    low_a = np.int64(codes[codes_at])
+    high_a = np.int64(codes[codes_at + 1])
+    low_b = np.int64(codes[codes_at + 2])
+    high_b = np.int64(codes[codes_at + 3])
+    cell = np.int64(lanes[at])
+    low = np.int64(lanes[at + 1])
+    high = low + np.int64(lanes[at + 2])
+    chunk = np.int64(blocks.group_ref[group])
     while True:
-        if not n:
-            n = describe(blocks, known, slot, s)
-        low_a, high_a = codes_of(s, n, a)
-        low_b, high_b = codes_of(s, n, b)
-        make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
         if blocks.group_form[group] == ROOTS:
-            chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, s)
+            chunk = _chunk_for(blocks, group, low_a, high_a, low_b, high_b, cell, low, s)
         if blocks.node_epoch[chunk] != epoch:
             tile(blocks, known, chunk, s)
-            n = 0
             continue
-        cell = np.int64(s.member_lanes[0])
-        low = np.int64(s.member_lanes[1])
-        high = low + np.int64(s.member_lanes[2])
         # without dimensions leaves are filled up; with them they are split, so that boxes stay small
         position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high, a >= 0)
         if position < 0:
             if blocks.children[chunk] == 32:
                 tile(blocks, known, chunk, s)  # which makes it two
-                n = 0
                 continue
             position = 0
             while blocks.child[chunk * 32 + position]:
@@ -465,7 +503,6 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
             put_box(blocks, chunk, position, 1, 0, 0, 255)
             break
         if blocks.leaf_count[blocks.child[chunk * 32 + position]] == 32:
-            n = 0
             if blocks.children[chunk] < 32:
                 split_leaf(blocks, known, chunk, position, s)
                 continue
@@ -473,16 +510,14 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
                 tile(blocks, known, chunk, s)  # which makes it two
                 continue
             # many small leaves and a full one: the next best will do
-            n = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
             position = _leaf_for(blocks, chunk, low_a, high_a, low_b, high_b, cell, low, high, False)
         break
     leaf = np.int64(blocks.child[chunk * 32 + position])
-    _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
+    alone = blocks.leaf_count[leaf] == 0
+    _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, lanes, at, codes, codes_at)
     blocks.node_live[chunk] += 1
     if a < 0:
-        draw_first_lane(blocks, chunk, position, leaf)
-        box_of_chunk(blocks, chunk)
+        _widen_first_lane(blocks, chunk, position, cell, low, high, alone)
         return
     for which in range(2):
         attribute = a if which == 0 else b
@@ -494,10 +529,32 @@ def _put_in_chunk(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s
         _widen(blocks, chunk, position, which, cell, low, high)
         root = np.int64(blocks.node_parent[chunk])
         if root:
-            at = 0
-            while blocks.child[root * 32 + at] != chunk:
-                at += 1
-            _widen(blocks, root, at, which, cell, low, high)
+            _widen(blocks, root, _position_of(blocks, root, chunk), which, cell, low, high)
+
+
+@inner
+def _position_of(blocks: Blocks, node: Int, below: Int) -> Int:
+    position = 0
+    while blocks.child[node * 32 + position] != below:
+        position += 1
+    return position
+
+
+@inner
+def _widen_first_lane(blocks: Blocks, chunk: Int, position: Int, cell: Int, low: Int, high: Int, alone: Bool) -> None:
+    """What `draw_first_lane` would draw, from the box that is there and one more first lane."""
+    base = chunk * BOX_BYTES + position
+    first = np.int64(blocks.boxes[base + 32])
+    last = first + np.int64(blocks.boxes[base + 64])
+    if alone:
+        put_box(blocks, chunk, position, 0, cell, low, high)
+    elif first == 0 or (blocks.boxes[base] == cell and first <= low and high <= last):
+        return  # it holds the lane already
+    elif blocks.boxes[base] == cell:
+        put_box(blocks, chunk, position, 0, cell, min(first, low), max(last, high))
+    else:
+        put_box(blocks, chunk, position, 0, 0, 0, 255)
+    box_of_chunk(blocks, chunk)
 
 
 @inner
@@ -525,73 +582,87 @@ def _assigned(blocks: Blocks, known: Known, slot: Int, n: Int, hashing: Bool, s:
 def put(blocks: Blocks, known: Known, slot: Int, hashing: Bool, s: Scratch) -> None:
     n = describe(blocks, known, slot, s)
     group = _assigned(blocks, known, slot, n, hashing, s)
-    put_in_group(blocks, known, group, slot, n, s)
+    code_slot(blocks, s, n, group, s.own_lanes, 0, s.own_codes, 0)
+    put_in_group(blocks, known, group, slot, s.own_lanes, 0, s.own_codes, 0, s)
 
 
 @inner
-def assign(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, s: Scratch, groups: I32) -> Int:
-    """The first half of a large insertion: which group each slot shall be in. Goes on until a pool may run out; returns the next
-    position. `build` must follow before anything else."""
+def assign(
+    blocks: Blocks,
+    known: Known,
+    slots: I32,
+    begin: Int,
+    hashing: Bool,
+    s: Scratch,
+    groups: I32,
+    lanes: U8,
+    codes: U8,
+) -> Int:
+    """The first half of an insertion: which group each slot shall be in, and what it is placed by there. Goes on until a pool may run
+    out; returns the next position. `build` must follow before anything else."""
     for i in range(begin, len(slots)):
         if not has_room(blocks):
             return i
+        if i + 8 < len(slots):
+            prefetch(known.records.words, np.int64(known.records.offset[slots[i + 8]]))
         n = describe(blocks, known, np.int64(slots[i]), s)
-        groups[i] = _assigned(blocks, known, np.int64(slots[i]), n, hashing, s)
+        group = _assigned(blocks, known, np.int64(slots[i]), n, hashing, s)
+        groups[i] = group
+        code_slot(blocks, s, n, group, lanes, 9 * i, codes, 4 * i)
     return len(slots)
 
 
 @inner
-def build(blocks: Blocks, known: Known, slots: I32, groups: I32, begin: Int, s: Scratch) -> Int:
-    """The second half: slots sorted by group. A group that is new is laid out at once, which is many times faster than slot by slot. The
-    scratch has room for the largest group. Returns the next position when a pool may run out."""
+def build(
+    blocks: Blocks,
+    known: Known,
+    slots: I32,
+    order: I64,
+    groups: I32,
+    lanes: U8,
+    codes: U8,
+    begin: Int,
+    s: Scratch,
+) -> Int:
+    """The second half, in an order by group: so what a group needs from memory is read once. A group that is new is laid out at once, which
+    is many times faster than slot by slot; the scratch has room for the largest. Returns the next position when a pool may run out."""
     i = begin
-    while i < len(slots):
-        group = np.int64(groups[i])
+    while i < len(order):
+        group = np.int64(groups[order[i]])
         end = i + 1
-        while end < len(slots) and groups[end] == group:
+        while end < len(order) and groups[order[end]] == group:
             end += 1
         count = end - i
         if blocks.group_count[group] > 0 or count <= INLINE_SLOTS:
             while i < end:
                 if not has_room(blocks):
                     return i
-                slot = np.int64(slots[i])
-                put_in_group(blocks, known, group, slot, describe(blocks, known, slot, s), s)
+                at = order[i]
+                put_in_group(blocks, known, group, np.int64(slots[at]), lanes, 9 * at, codes, 4 * at, s)
                 i += 1
             continue
         if not has_room_for(blocks, count):
             return i
-        _collect_new(blocks, known, group, slots, i, end, s)
         blocks.group_count[group] = count
         if count <= 32:
             leaf = new_leaf(blocks, group, 0, blocks.state[EPOCH])
             for k in range(count):
-                _write_lane(blocks, leaf, k, np.int64(slots[i + k]), s.member_lanes, 9 * k)
+                at = order[i + k]
+                _write_lane(blocks, leaf, k, np.int64(slots[at]), lanes, 9 * at, codes, 4 * at)
             blocks.group_form[group] = LEAF
             blocks.group_ref[group] = leaf
         else:
+            for member in range(count):
+                at = order[i + member]
+                s.member[member] = slots[at]
+                s.order[member] = member
+                for k in range(9):
+                    s.member_lanes[9 * member + k] = lanes[9 * at + k]
+                for k in range(4):
+                    s.member_codes[4 * member + k] = codes[4 * at + k]
             lay_group(blocks, group, s, count)
         i = end
     return i
-
-
-@inner
-def _collect_new(blocks: Blocks, known: Known, group: Int, slots: I32, begin: Int, end: Int, s: Scratch) -> None:
-    """Lanes and codes of slots that have no place yet, into the scratch."""
-    table = np.int64(blocks.group_table[group])
-    for i in range(begin, end):
-        member = i - begin
-        if i + 8 < end:
-            prefetch(known.records.words, np.int64(known.records.offset[slots[i + 8]]))
-        n = describe(blocks, known, np.int64(slots[i]), s)
-        make_lanes(blocks, s, n, table, s.member_lanes, 9 * member)
-        s.member[member] = slots[i]
-        s.order[member] = member
-        for which in range(2):
-            attribute = dimension(blocks, group, which)
-            first, last = codes_of(s, n, attribute)
-            s.member_codes[4 * member + 2 * which] = first
-            s.member_codes[4 * member + 2 * which + 1] = last
 
 
 @inner
@@ -604,8 +675,10 @@ def _count_topic(blocks: Blocks, known: Known, node: Int, change: Int) -> None:
 
 
 @inner
-def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s: Scratch) -> None:
-    """`n`: constraints of the slot, already in the scratch."""
+def put_in_group(
+    blocks: Blocks, known: Known, group: Int, slot: Int, lanes: U8, at: Int, codes: U8, codes_at: Int, s: Scratch
+) -> None:
+    """The slot's lanes and codes are those of today."""
     count = np.int64(blocks.group_count[group])
     blocks.group_count[group] += 1
     if blocks.group_form[group] == INLINE:
@@ -614,48 +687,31 @@ def put_in_group(blocks: Blocks, known: Known, group: Int, slot: Int, n: Int, s:
             blocks.home[slot] = -group - 1
             return
         _open_leaf(blocks, known, group, count, s)
-        n = 0
     if blocks.group_form[group] == LEAF:
         leaf = np.int64(blocks.group_ref[group])
         if blocks.leaf_epoch[leaf] != blocks.state[EPOCH]:
             recode_leaf(blocks, known, leaf, s)
-            n = 0
         if blocks.leaf_count[leaf] < 32:
-            if not n:
-                n = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, n, blocks.group_table[group], s.member_lanes, 0)
-            _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, s.member_lanes, 0)
+            _write_lane(blocks, leaf, _free_lane(blocks, leaf), slot, lanes, at, codes, codes_at)
             return
         _open_chunk(blocks, known, group, s)
-        n = 0
-    _put_in_chunk(blocks, known, group, slot, n, s)
+    _put_in_chunk(blocks, known, group, slot, lanes, at, codes, codes_at, s)
 
 
 @inner
 def recode_leaf(blocks: Blocks, known: Known, leaf: Int, s: Scratch) -> None:
     """Of a leaf that stands alone in its group."""
     epoch = blocks.state[EPOCH]
-    table = np.int64(blocks.group_table[blocks.leaf_group[leaf]])
+    group = np.int64(blocks.leaf_group[leaf])
     for lane in range(32):
         slot = np.int64(blocks.leaf_slots[leaf * 32 + lane])
         if slot < 0:
             continue
         n = describe(blocks, known, slot, s)
-        make_lanes(blocks, s, n, table, s.member_lanes, 0)
-        for k in range(9):
-            blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[k]
+        code_slot(blocks, s, n, group, s.member_lanes, 0, s.member_codes, 0)
+        _write_codes(blocks, leaf, lane, s.member_lanes, 0, s.member_codes, 0)
     blocks.leaf_epoch[leaf] = epoch
     blocks.state[RECODE_COUNT] += 1
-
-
-@inner
-def insert(blocks: Blocks, known: Known, slots: I32, begin: Int, hashing: Bool, s: Scratch) -> Int:
-    """Goes on until a pool may run out; returns the next position."""
-    for i in range(begin, len(slots)):
-        if not has_room(blocks):
-            return i
-        put(blocks, known, np.int64(slots[i]), hashing, s)
-    return len(slots)
 
 
 @inner
@@ -707,9 +763,7 @@ def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
     blocks.node_gone[chunk] += 1
     if blocks.leaf_count[leaf]:
         return
-    position = 0
-    while blocks.child[chunk * 32 + position] != leaf:
-        position += 1
+    position = _position_of(blocks, chunk, leaf)
     blocks.child[chunk * 32 + position] = 0
     clear_box(blocks, chunk, position)
     blocks.children[chunk] -= 1
@@ -721,9 +775,7 @@ def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
     if not root:
         blocks.group_form[group] = INLINE
         return
-    position = 0
-    while blocks.child[root * 32 + position] != chunk:
-        position += 1
+    position = _position_of(blocks, root, chunk)
     blocks.child[root * 32 + position] = 0
     clear_box(blocks, root, position)
     blocks.children[root] -= 1
@@ -811,25 +863,51 @@ def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
 
 
 @inner
+def _first_members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
+    """Two of them, as a sample; of a chunk, or of a group that is smaller than one."""
+    if not chunk and blocks.group_form[group] == INLINE:
+        n = min(np.int64(blocks.group_count[group]), 2)
+        for i in range(n):
+            out[i] = blocks.group_slots[INLINE_SLOTS * group + i]
+        return n
+    n = 0
+    for position in range(32 if chunk else 1):
+        leaf = np.int64(blocks.child[chunk * 32 + position]) if chunk else np.int64(blocks.group_ref[group])
+        if not leaf:
+            continue
+        for lane in range(32):
+            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
+                out[n] = blocks.leaf_slots[leaf * 32 + lane]
+                n += 1
+                if n == 2:
+                    return n
+    return n
+
+
+@inner
+def _too_dear(blocks: Blocks, known: Known, slot: Int, table: Int, hashing: Bool, s: Scratch) -> Bool:
+    """Whether the slot's access predicate has become twice as dear as another."""
+    n = describe(blocks, known, slot, s)
+    _kind, _first, _second, best = choose(blocks, known, slot, n, hashing, s)
+    return 2.0 * best <= _cost_now(blocks, known, slot, table, n, s)
+
+
+@inner
 def _reconsider(blocks: Blocks, known: Known, group: Int, chunk: Int, hashing: Bool, s: Scratch) -> Int:
-    """Slots whose access predicate has become twice as dear as another move there. Two samples say whether to look at all. Returns
-    the slots looked at."""
-    members = np.empty(1100 if chunk else 32, np.int32)
-    n = _members(blocks, group, chunk, members)
+    """Slots that have become too dear move. Two samples say whether to look at all. Returns the work done, in slots."""
     table = np.int64(blocks.group_table[group])
-    looked = 0
-    moved = 0
+    members = np.empty(ROOM if chunk else 32, np.int32)
+    dear = False
+    for i in range(_first_members(blocks, group, chunk, members)):
+        dear = dear or _too_dear(blocks, known, np.int64(members[i]), table, hashing, s)
+    if not dear:
+        return _LOOK
+    n = _members(blocks, group, chunk, members)
     for i in range(n):
-        if looked == 2 and not moved:
-            break
         slot = np.int64(members[i])
-        found = describe(blocks, known, slot, s)
-        _kind, _first, _second, best = choose(blocks, known, slot, found, hashing, s)
-        looked += 1
-        if 2.0 * best > _cost_now(blocks, known, slot, table, found, s) or not has_room(blocks):
+        if not _too_dear(blocks, known, slot, table, hashing, s) or not has_room(blocks):
             continue
         take(blocks, known, slot)
         put(blocks, known, slot, hashing, s)
         blocks.state[MOVE_COUNT] += 1
-        moved += 1
-    return looked
+    return _LOOK + n

@@ -1,13 +1,17 @@
 """Taking leaves, nodes, groups and tables from their pools, and giving them back. Room was made before."""
 
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 # mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
 # Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
 
 import numpy as np
 
+from matching.blocks.codes import pair_cell
 from matching.blocks.view import (
     BOX_BYTES,
+    EQUAL_ONE,
+    EQUAL_TWO,
     FREE_GROUP,
     FREE_LEAF,
     FREE_NODE,
@@ -19,7 +23,10 @@ from matching.blocks.view import (
     LIVE_GROUPS,
     LIVE_LEAVES,
     LIVE_NODES,
+    MEMBERS,
     NODES,
+    PAIR,
+    SINGLE,
     TABLES,
     Blocks,
 )
@@ -244,6 +251,12 @@ def count_in_table(blocks: Blocks, table: Int, change: Int) -> None:
     a = blocks.table_a[table]
     if a < 0:
         return
+    kind = blocks.table_kind[table]
+    if kind == EQUAL_ONE or kind == SINGLE:
+        blocks.alone[2 * a + (1 if kind == SINGLE else 0)] += np.int32(change)
+    elif kind == EQUAL_TWO or kind == PAIR:
+        at = pair_cell(np.int64(kind), np.int64(a), np.int64(blocks.table_b[table])) + MEMBERS
+        blocks.pairs[at] += np.int32(change)
     if before == 0 and change > 0:
         blocks.table_next[table] = blocks.first_table[a]
         blocks.first_table[a] = table

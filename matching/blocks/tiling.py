@@ -4,7 +4,6 @@ A group reached by the presence of attributes has those as dimensions: its chunk
 side. Any other group is sorted by its members' first lane: leaves of one attribute then get a box on that.
 """
 
-# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 # mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
 # Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
@@ -14,25 +13,22 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import Scratch, binding_of, code_in_row
-from matching.blocks.describe import describe, make_lanes
+from matching.blocks.codes import Scratch, binding_of
+from matching.blocks.describe import code_slot, describe, dimension
 from matching.blocks.pools import free_leaf, new_leaf, new_node
 from matching.blocks.view import (
     BOX_BYTES,
     CHUNK,
     EPOCH,
     LEAF_LANES,
-    PAIR,
     ROOT_EPOCH,
     ROOTS,
-    SINGLE,
     SPLIT_COUNT,
     TILE_COUNT,
     Blocks,
 )
 from matching.kernel import inner
 from matching.machine import prefetch
-from matching.records import part_count, part_hull, parts_begin, payload
 from matching.scalars import Bool, Int
 from matching.verification import Known
 
@@ -41,52 +37,6 @@ I32 = npt.NDArray[np.int32]
 
 FILL: Final = 28  # members a leaf gets: an eighth is left for what comes
 MOST: Final = 840  # members that a chunk is laid out with: more become two chunks. Two leaves are left to be split
-
-
-@inner
-def dimension(blocks: Blocks, group: Int, which: Int) -> Int:
-    """An attribute, or -1."""
-    table = blocks.group_table[group]
-    kind = blocks.table_kind[table]
-    if which == 0:
-        return np.int64(blocks.table_a[table]) if kind == PAIR or kind == SINGLE else np.int64(-1)
-    return np.int64(blocks.table_b[table]) if kind == PAIR else np.int64(-1)
-
-
-@inner
-def hull_codes(blocks: Blocks, known: Known, slot: Int, a: Int, b: Int, epoch: Int) -> tuple[Int, Int, Int, Int]:
-    """Codes of what a slot asks of one or two attributes (-1: none) that it constrains and that have bindings."""
-    words = known.records.words
-    at = np.int64(known.records.offset[slot])
-    count = part_count(words, at)
-    at = parts_begin(words, at)
-    low_a = np.uint64(0)
-    high_a = ~np.uint64(0)
-    low_b = np.uint64(0)
-    high_b = ~np.uint64(0)
-    for _ in range(count):
-        attribute = np.int64(words[at] >> np.uint32(12))
-        if attribute == a or attribute == b:
-            part_low, part_high, _value = part_hull(words, at, known.strings)
-            # what one attribute asks for in several parts, it asks for in all of them
-            if attribute == a:
-                low_a = max(low_a, part_low)
-                high_a = min(high_a, part_high)
-            else:
-                low_b = max(low_b, part_low)
-                high_b = min(high_b, part_high)
-        at += 1 + payload(words, at)
-    row = np.int64(blocks.split_row[binding_of(blocks, a, epoch)])
-    first_a = code_in_row(blocks.splits, row, low_a)
-    last_a = code_in_row(blocks.splits, row, high_a)
-    first_b = 0
-    last_b = 255
-    if b >= 0:
-        row = np.int64(blocks.split_row[binding_of(blocks, b, epoch)])
-        first_b = code_in_row(blocks.splits, row, low_b)
-        last_b = code_in_row(blocks.splits, row, high_b)
-    # nothing satisfies a range that is inside out; anything will do for its codes
-    return first_a, max(first_a, last_a), first_b, max(first_b, last_b)
 
 
 @inner
@@ -101,10 +51,7 @@ def put_box(blocks: Blocks, node: Int, position: Int, which: Int, cell: Int, low
 def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scratch, n: Int) -> Int:
     """Appends the members of a leaf, with lanes and codes of today, to the `n` that are there."""
     group = np.int64(blocks.leaf_group[leaf])
-    epoch = blocks.state[EPOCH]
-    a = dimension(blocks, group, 0)
-    b = dimension(blocks, group, 1)
-    if a >= 0 or recode:
+    if recode:
         # records lie anywhere: all are asked for before the first is read
         for lane in range(32):
             if blocks.leaf_slots[leaf * 32 + lane] >= 0:
@@ -117,19 +64,15 @@ def _collect_leaf(blocks: Blocks, known: Known, leaf: Int, recode: Bool, s: Scra
         if slot < 0:
             continue
         s.member[n] = slot
+        s.order[n] = n
         if recode:
             found = describe(blocks, known, slot, s)
-            make_lanes(blocks, s, found, blocks.group_table[group], s.member_lanes, 9 * n)
+            code_slot(blocks, s, found, group, s.member_lanes, 9 * n, s.member_codes, 4 * n)
         else:
             for k in range(9):
                 s.member_lanes[9 * n + k] = blocks.lanes[leaf * LEAF_LANES + 32 * k + lane]
-        if a >= 0:
-            low_a, high_a, low_b, high_b = hull_codes(blocks, known, slot, a, b, epoch)
-            s.member_codes[4 * n] = low_a
-            s.member_codes[4 * n + 1] = high_a
-            s.member_codes[4 * n + 2] = low_b
-            s.member_codes[4 * n + 3] = high_b
-        s.order[n] = n
+            for k in range(4):
+                s.member_codes[4 * n + k] = blocks.leaf_codes[leaf * 128 + 4 * lane + k]
         n += 1
     return n
 
@@ -288,6 +231,9 @@ def _lay_leaf(blocks: Blocks, chunk: Int, position: Int, s: Scratch, begin: Int,
         blocks.home[slot] = leaf * 32 + lane
         for k in range(9):
             blocks.lanes[leaf * LEAF_LANES + 32 * k + lane] = s.member_lanes[9 * member + k]
+        if dimension(blocks, group, 0) >= 0:
+            for k in range(4):
+                blocks.leaf_codes[leaf * 128 + 4 * lane + k] = s.member_codes[4 * member + k]
     blocks.leaf_count[leaf] = end - begin
     for which in range(2):
         attribute = dimension(blocks, group, which)

@@ -47,8 +47,14 @@ LEAF_LANES: Final = 288  # bytes: three triples
 BOX_BYTES: Final = 192  # two triples
 CODES: Final = 254
 SPLITS: Final = 256  # room per attribute: 253 are used
+FENCES: Final = 16  # every sixteenth of them once more, in front: 15; then how many splits there are
+SPLIT_ROW: Final = FENCES + SPLITS
 RESERVOIR: Final = 512  # keys sampled per attribute: twice as many as there are codes
 PAIR_CELLS: Final = 1 << 18
+# what a cell of `pairs` holds, together so that it is read at once
+SEEN: Final = 0  # slots that constrain both
+PLANNED: Final = 1  # members that a table on their ranges is expected to get
+MEMBERS: Final = 2  # that such a table has
 
 # where the counters are in `state`
 LEAVES: Final = 0  # ever used, the next three likewise
@@ -82,6 +88,7 @@ class Blocks(NamedTuple):
     state: I64
     # leaves
     lanes: U8
+    leaf_codes: U8  # by lane: lowest and highest code in both dimensions, of groups that have any
     leaf_slots: I32
     leaf_count: U8
     leaf_parent: I32  # chunk, or 0
@@ -117,6 +124,7 @@ class Blocks(NamedTuple):
     table_cells: I32
     # by attribute
     first_table: I32
+    alone: I32  # members of the tables on its value and on its range
     cell: U8  # two bindings each, the current and the one that is going: 255 for none
     split_row: I32  # two each
     bound_at: I32  # epoch of the current binding
@@ -125,12 +133,11 @@ class Blocks(NamedTuple):
     reservoir: U64
     distinct: F32  # how many values subscriptions ask for, as far as one can tell
     # the rest
-    splits: U64
+    splits: U64  # a row: fences, then splits
     thresholds: I64  # the same as the least integers, if they are of numbers
     shortcut: U8  # codes to begin with, by the leading bits of an integer
     shortcut_range: I64  # two each: the integer that the shortcut begins with, and the bits it leaves out; -1: none
-    pair_seen: U32
-    planned: F32  # members that a table on two ranges is expected to get, by the same cells
+    pairs: I32  # cells of four by kind of table and two attributes: SEEN, PLANNED, MEMBERS, and none
     home: I32  # by slot: leaf * 32 + lane, or -(group) - 1
     topic_group: I32  # by topic node
     topic_below: I32
@@ -138,7 +145,7 @@ class Blocks(NamedTuple):
 
 # How each array grows: entries per unit of its pool.
 _LEAF_ARRAYS: Final = {
-    "lanes": LEAF_LANES, "leaf_slots": 32, "leaf_count": 1, "leaf_parent": 1, "leaf_group": 1, "leaf_epoch": 1,
+    "lanes": LEAF_LANES, "leaf_codes": 128, "leaf_slots": 32, "leaf_count": 1, "leaf_parent": 1, "leaf_group": 1, "leaf_epoch": 1,
 }  # fmt: skip
 _NODE_ARRAYS: Final = {
     "boxes": BOX_BYTES, "child": 32, "children": 1, "node_live": 1, "node_gone": 1, "node_parent": 1, "node_group": 1,
@@ -152,7 +159,7 @@ _TABLE_ARRAYS: Final = {
     "table_kind": 1, "table_a": 1, "table_b": 1, "table_count": 1, "table_next": 1, "table_group": 1,
 }  # fmt: skip
 _ATTRIBUTE_ARRAYS: Final = {
-    "first_table": 1, "cell": 2, "split_row": 2, "bound_at": 1, "seen": 1, "constrained": 1, "reservoir": RESERVOIR,
+    "first_table": 1, "alone": 2, "cell": 2, "split_row": 2, "bound_at": 1, "seen": 1, "constrained": 1, "reservoir": RESERVOIR,
     "distinct": 1,
 }  # fmt: skip
 POOLS: Final = {
@@ -161,15 +168,15 @@ POOLS: Final = {
     "group": _GROUP_ARRAYS,
     "table": _TABLE_ARRAYS,
     "attribute": _ATTRIBUTE_ARRAYS,
-    "split": {"splits": SPLITS, "thresholds": SPLITS, "shortcut": SPLITS, "shortcut_range": 2},
+    "split": {"splits": SPLIT_ROW, "thresholds": SPLITS, "shortcut": SPLITS, "shortcut_range": 2},
     "slot": {"home": 1},
     "topic": {"topic_group": 1, "topic_below": 1},
 }
 _DTYPES: Final = {
-    "lanes": np.uint8, "leaf_count": np.uint8, "boxes": np.uint8, "children": np.uint8, "group_form": np.uint8,
+    "lanes": np.uint8, "leaf_codes": np.uint8, "leaf_count": np.uint8, "boxes": np.uint8, "children": np.uint8, "group_form": np.uint8,
     "group_key": np.uint64, "group_low": np.uint64, "table_kind": np.uint8, "cell": np.uint8, "seen": np.uint32,
     "constrained": np.uint32, "reservoir": np.uint64, "distinct": np.float32, "splits": np.uint64,
-    "thresholds": np.int64, "shortcut": np.uint8, "shortcut_range": np.int64, "pair_seen": np.uint32,
+    "thresholds": np.int64, "shortcut": np.uint8, "shortcut_range": np.int64,
 }  # fmt: skip
 
 
@@ -180,8 +187,7 @@ def empty_blocks() -> Blocks:
             arrays[name] = aligned(4 * per_unit, _DTYPES.get(name, np.int32))
     arrays["group_cells"] = np.zeros(64, np.int32)
     arrays["table_cells"] = np.zeros(64, np.int32)
-    arrays["pair_seen"] = np.zeros(PAIR_CELLS, np.uint32)
-    arrays["planned"] = np.zeros(PAIR_CELLS, np.float32)
+    arrays["pairs"] = aligned(4 * PAIR_CELLS, np.int32)
     blocks = Blocks(**arrays)  # type: ignore[arg-type]
     for counter in (LEAVES, NODES, GROUPS, TABLES):
         blocks.state[counter] = 1

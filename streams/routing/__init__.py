@@ -1,7 +1,7 @@
 """Which rendezvous partitions a record goes to: pure functions, one file a scheme."""
 
 from streams.routing.catalog import Attribute, Catalog, CatalogError, Seen
-from streams.routing.columns import Placement, Publications, Texts
+from streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from streams.routing.directory import Directory, read_catalog
 from streams.routing.make import SCHEMES, make_scheme
 from streams.routing.records import Publication, RoutedPublication, RoutedSubscription, Subscription
@@ -22,6 +22,7 @@ __all__ = [
     "Scheme",
     "Seen",
     "Subscription",
+    "Subscriptions",
     "Texts",
     "make_scheme",
     "read_catalog",

@@ -1,8 +1,8 @@
-"""A chunk of publications in columns, as a scheme reads it, and where they go, in columns too."""
+"""A chunk of publications or subscriptions in columns, as a scheme reads it, and where they go, in columns too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -14,12 +14,16 @@ import numpy.typing as npt
 from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP, Attributes
 from matching.families import EPOCH, INT64_MAX, INT64_MIN, microseconds
 from matching.normal_form import NormalForm
+from matching.oracle import SEMANTICS
 from matching.values import Box, Circle, Path, Point, Value
-from streams.routing.records import Publication, RoutedPublication
+from schemas.condition_bytes import condition_bytes
+from streams.routing.hashing import k_text_hashes
+from streams.routing.records import Publication, RoutedPublication, RoutedSubscription
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 
 
 class Texts(NamedTuple):
@@ -39,7 +43,13 @@ class Texts(NamedTuple):
 
     def owned(self) -> Texts:
         """As kernels take it: see `entry_columns`."""
-        return Texts(_owned(self.heap), _owned(self.offset), _owned(self.length))
+        return Texts(owned(self.heap), owned(self.offset), owned(self.length))
+
+    def hashes(self) -> U64:
+        """`hashing.text_hash` of each."""
+        found = np.empty(len(self.offset), np.uint64)
+        k_text_hashes(*self.owned(), found)
+        return found
 
     def text(self, row: int) -> str:
         return self.heap[self.offset[row] : self.offset[row] + self.length[row]].tobytes().decode()
@@ -72,6 +82,30 @@ class Publications:
         return Publication(self.ids.text(row), self.topics.text(row), values, self.conditions.get(row))
 
 
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """What decides where subscriptions go. `semantics` are places in `matching.oracle.SEMANTICS`, `conditions` the normal forms as
+    `schemas.condition_bytes` writes them. Topics are valid Dewey paths."""
+
+    ids: Texts
+    topics: Texts
+    semantics: U8
+    conditions: Sequence[bytes]
+
+    @classmethod
+    def of(cls, subscriptions: Sequence[RoutedSubscription]) -> Subscriptions:
+        """From records in Python. Slow: the router has the columns."""
+        return cls(
+            Texts.of([subscription.subscription_id for subscription in subscriptions]),
+            Texts.of([subscription.topic for subscription in subscriptions]),
+            np.array([SEMANTICS.index(subscription.semantics) for subscription in subscriptions], np.uint8),
+            [condition_bytes(subscription.condition) for subscription in subscriptions],
+        )
+
+    def __len__(self) -> int:
+        return len(self.conditions)
+
+
 class EntryColumns(NamedTuple):
     """`matching.attributes.Attributes` without the names."""
 
@@ -86,16 +120,16 @@ class EntryColumns(NamedTuple):
 def entry_columns(attributes: Attributes) -> EntryColumns:
     """The arrays as kernels take them: Numba compiles a second time for read-only ones, which Arrow hands out."""
     return EntryColumns(
-        _owned(attributes.start),
-        _owned(attributes.name),
-        _owned(attributes.tag),
-        _owned(attributes.bits),
-        _owned(attributes.length),
-        _owned(attributes.heap),
+        owned(attributes.start),
+        owned(attributes.name),
+        owned(attributes.tag),
+        owned(attributes.bits),
+        owned(attributes.length),
+        owned(attributes.heap),
     )
 
 
-def _owned(array: Any) -> Any:
+def owned(array: Any) -> Any:
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
@@ -113,6 +147,26 @@ class Placement(NamedTuple):
         start = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=start[1:])
         return cls(start, np.fromiter((p for row in rows for p in row), np.int32, int(start[-1])))
+
+    @classmethod
+    def alike(cls, partitions: Sequence[int], rows: int) -> Placement:
+        """All rows go to the same partitions."""
+        start = np.arange(rows + 1, dtype=np.int64) * len(partitions)
+        return cls(start, np.tile(np.array(partitions, np.int32), rows))
+
+    @classmethod
+    def filled(cls, rows: int, partitions: int, fill: Callable[[int, I64, I32], int]) -> Placement:
+        """By a kernel that is given the row to go on with, `start` and `partition`, and says before which row it ran out of
+        room. Few rows go everywhere, so that room for all of them to do so would be wasted."""
+        start = np.zeros(rows + 1, np.int64)
+        partition = np.empty(2 * rows + partitions, np.int32)
+        row = fill(0, start, partition)
+        while row < rows:
+            grown = np.empty(2 * len(partition), np.int32)
+            grown[: start[row]] = partition[: start[row]]
+            partition = grown
+            row = fill(row, start, partition)
+        return cls(start, partition[: start[rows]])
 
     def lists(self) -> list[tuple[int, ...]]:
         """The partitions of each row."""

@@ -15,6 +15,7 @@ So a pair that meets in an owned cell meets at its owner, and a publication in a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,13 @@ from matching.errors import ConditionError
 from matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
 from streams.routing.catalog import Catalog, CatalogError, Type
 from streams.routing.cells import ABSENT, Axis
-from streams.routing.columns import Placement, Publications, entry_columns
+from streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from streams.routing.conditions import Names
 from streams.routing.grid_kernel import locate_rows, pack_grid
 from streams.routing.hashing import text_hash
 from streams.routing.records import RoutedPublication, RoutedSubscription
 from streams.routing.scheme import Scheme
+from streams.routing.store_grid_kernel import pack_owners, store_cells
 
 # A cell takes four bytes, and the conditions are tried on each of them once.
 MAX_CELLS = 1_000_000
@@ -72,6 +75,8 @@ class Constraints(Scheme):
         self._flat = self.owner.reshape(-1)
         self._axis = {axis.name: number for number, axis in enumerate(self.axes)}
         self._grid = pack_grid(self.axes)
+        self._runs = pack_owners(self.owner)
+        self._names = Names(list(self._axis))
 
     def subscription(self, subscription: RoutedSubscription) -> tuple[int, ...]:
         if not self.axes or (subscription.semantics == "intersect" and subscription.condition):
@@ -115,6 +120,17 @@ class Constraints(Scheme):
         left = set(np.flatnonzero(owner == NOBODY).tolist()) | set(publications.conditions)
         placement = Placement(np.arange(rows + 1, dtype=np.int64), owner)
         return placement.replaced({row: self.publication(publications.row(row)) for row in sorted(left)})
+
+    def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
+        if not self.axes:
+            return Placement.alike(self.everywhere, len(subscriptions))
+        conditions, numbers = self._names.read(subscriptions.conditions), subscriptions.ids.hashes()
+        semantics = owned(subscriptions.semantics)
+
+        def store(row: int, start: I64, out: I32) -> Any:
+            return store_cells(self._grid, self._runs, conditions, semantics, numbers, self.partitions, row, start, out)
+
+        return Placement.filled(len(subscriptions), self.partitions, store)
 
     def _wanted(self, disjunct: Disjunct, symmetric: bool) -> list[Sequence[int]]:
         """The cells in which a publication that the disjunct matches may be, along each axis."""

@@ -17,7 +17,7 @@ from collections.abc import Set
 
 from matching.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
 from streams.routing.catalog import Attribute, Catalog
-from streams.routing.columns import Placement, Publications
+from streams.routing.columns import Placement, Publications, Subscriptions
 from streams.routing.hashing import combine, text_hash
 from streams.routing.packed_rules import PackedRules
 from streams.routing.records import RoutedPublication, RoutedSubscription
@@ -90,6 +90,9 @@ class ContentScheme(Scheme):
     def route_publications(self, publications: Publications) -> Placement:
         placement = self._packed.route(publications)
         return placement.replaced({row: self.publication(publications.row(row)) for row in publications.conditions})
+
+    def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
+        return self._packed.store(subscriptions)
 
     def _one(self, disjunct: Disjunct, number: int) -> Set[int] | None:
         said = dict(disjunct)

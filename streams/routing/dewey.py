@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from streams.routing.columns import Placement, Publications, Texts
+from streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from streams.routing.hashing import combine, k_combine
 from streams.routing.records import RoutedPublication, RoutedSubscription
 from streams.routing.scheme import RoutingError, Scheme
@@ -40,9 +40,12 @@ class Dewey(Scheme):
         return f"best needs a topic of at least {self.depth} components (ROUTING_DEPTH); this is {topic!r}"
 
     def route_publications(self, publications: Publications) -> Placement:
-        return self.route_topics(publications.topics)
+        return self._route(publications.topics)
 
-    def route_topics(self, topics: Texts) -> Placement:
+    def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
+        return self._route(subscriptions.topics)
+
+    def _route(self, topics: Texts) -> Placement:
         topics = topics.owned()
         found = np.empty(len(topics.offset), np.int32)
         above = int(_route_topics(topics, self.depth, self.partitions, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streams.routing.catalog import Catalog
-from streams.routing.columns import Placement, Publications
+from streams.routing.columns import Placement, Publications, Subscriptions
 from streams.routing.hashing import text_hash
 from streams.routing.records import RoutedPublication, RoutedSubscription
 from streams.routing.scheme import Scheme
@@ -35,6 +35,11 @@ class Ferry(Scheme):
     def route_publications(self, publications: Publications) -> Placement:
         if not self.rendezvous:
             return super().route_publications(publications)
-        count = len(self.rendezvous)
-        start = np.arange(len(publications) + 1, dtype=np.int64) * count
-        return Placement(start, np.tile(np.array(self.rendezvous, np.int32), len(publications)))
+        return Placement.alike(self.rendezvous, len(publications))
+
+    def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
+        rows = len(subscriptions)
+        if not self.rendezvous:
+            return Placement.alike(self.everywhere, rows)
+        chosen = subscriptions.ids.hashes() % np.uint64(len(self.rendezvous))
+        return Placement(np.arange(rows + 1, dtype=np.int64), np.array(self.rendezvous, np.int32)[chosen])

@@ -1,4 +1,4 @@
-"""The kernel that finds the cell of each publication of a chunk."""
+"""The kernel that finds the cell of each publication of a chunk, and what its twin for subscriptions shares with it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.attributes import FLOAT, INTEGER, PATH, STRING
+from matching.families import path_text
 from matching.normal_form import Family
 from streams.routing.cells import OTHER, Axis
 from streams.routing.columns import EntryColumns
@@ -20,6 +21,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 _FAMILIES: Final = len(Family)
+_DOT: Final = 46
 
 
 class Grid(NamedTuple):
@@ -48,15 +50,15 @@ def pack_grid(axes: Sequence[Axis]) -> Grid:
             cell[a, family] = axis.first[family]
             first[a, family] = len(bits)
             for constant in constants:
-                # paths are found in Python: no kernel compares them
-                text = constant.encode() if isinstance(constant, str) else b""
+                text = b""
                 is_float.append(isinstance(constant, float))
-                if isinstance(constant, str):
+                if isinstance(constant, str | tuple):
+                    text = (constant if isinstance(constant, str) else path_text(constant)).encode()
                     bits.append(len(heap))
                 elif isinstance(constant, float):
                     bits.append(int(np.float64(constant).view(np.int64)))
                 else:
-                    bits.append(constant if isinstance(constant, int) else 0)
+                    bits.append(constant)
                 length.append(len(text))
                 heap += text
             last[a, family] = len(bits)
@@ -89,7 +91,38 @@ def _number_below(a_float: bool, a: int, b_float: bool, b: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _position(grid: Grid, first: int, last: int, tag: int, bits: int, length: int, heap: U8) -> Any:
+def _path_below(a: U8, a_at: Any, a_length: int, b: U8, b_at: Any, b_length: int) -> Any:
+    """a < b, component by component. No component begins with a zero: the longer is the larger."""
+    a_end = a_at + a_length
+    b_end = b_at + b_length
+    while a_at < a_end and b_at < b_end:
+        size = 0
+        order = np.int64(0)
+        while a_at + size < a_end and b_at + size < b_end and a[a_at + size] != _DOT and b[b_at + size] != _DOT:
+            if order == 0:
+                order = np.int64(a[a_at + size]) - np.int64(b[b_at + size])
+            size += 1
+        a_ends = a_at + size == a_end or a[a_at + size] == _DOT
+        b_ends = b_at + size == b_end or b[b_at + size] == _DOT
+        if not a_ends or not b_ends:
+            return a_ends
+        if order:
+            return order < 0
+        a_at += size + 1
+        b_at += size + 1
+    return a_at >= a_end and b_at < b_end
+
+
+@njit(cache=True, nogil=True)
+def _same(a: U8, a_at: int, b: U8, b_at: int, length: int) -> bool:
+    for i in range(length):  # noqa: SIM110
+        if a[a_at + i] != b[b_at + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def position_of(grid: Grid, first: int, last: int, tag: int, bits: int, length: int, heap: U8) -> Any:
     """Twice the number of constants below the value, and one more if the next is equal to it."""
     below = first
     above = last
@@ -98,6 +131,8 @@ def _position(grid: Grid, first: int, last: int, tag: int, bits: int, length: in
         middle = (below + above) // 2
         if tag == STRING:
             less = not at_most(heap, bits, length, grid.heap, grid.bits[middle], np.int64(grid.length[middle]))
+        elif tag == PATH:
+            less = _path_below(grid.heap, grid.bits[middle], np.int64(grid.length[middle]), heap, bits, length)
         else:
             less = _number_below(grid.is_float[middle] != 0, grid.bits[middle], is_float, bits)
         if less:
@@ -106,9 +141,9 @@ def _position(grid: Grid, first: int, last: int, tag: int, bits: int, length: in
             above = middle
     equal = 0
     if below < last:
-        if tag == STRING:
+        if tag in (STRING, PATH):
             size = np.int64(grid.length[below])
-            equal = int(size == length and at_most(grid.heap, grid.bits[below], size, heap, bits, length))
+            equal = int(size == length and _same(grid.heap, grid.bits[below], heap, bits, length))
         else:
             equal = int((grid.is_float[below] != 0) == is_float and grid.bits[below] == bits)
     return 2 * (below - first) + equal
@@ -139,7 +174,7 @@ def locate_rows(grid: Grid, entries: EntryColumns, axis: I32, cell: I64) -> None
                         tag = np.int64(INTEGER)
                         bits = np.int64(number)
                 if known:
-                    position = _position(
+                    position = position_of(
                         grid,
                         grid.first[a, family],
                         grid.last[a, family],

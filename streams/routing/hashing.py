@@ -62,3 +62,15 @@ def k_crc32(heap: npt.NDArray[np.uint8], offset: int, length: int) -> np.uint64:
     for i in range(offset, offset + length):
         crc = CRC_TABLE[(crc ^ heap[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@njit(cache=True, nogil=True)
+def k_text_hashes(
+    heap: npt.NDArray[np.uint8],
+    offset: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int32],
+    out: npt.NDArray[np.uint64],
+) -> None:
+    """`text_hash` of each text of a column."""
+    for row in range(len(offset)):
+        out[row] = k_mix(k_crc32(heap, offset[row], np.int64(length[row])))

@@ -1,4 +1,4 @@
-"""The kernel that routes a chunk of publications by rules in columns."""
+"""The kernel that routes a chunk of publications by rules in columns, and what its twin for subscriptions shares with it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def family_of(tag: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> Any:
+def value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> Any:
     """The twin of `rules.value_hash`; the number is canonical."""
     if tag == STRING:
         return k_combine(seed, k_mix(k_crc32(heap, bits, length)))
@@ -97,7 +97,7 @@ def at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length:
 
 # The arrays are handed over one by one: a named tuple of ten would be copied at each call.
 @njit(cache=True, nogil=True)
-def _interval_of_number(low: F64, below: int, above: int, value: float, width: float) -> Any:
+def interval_of_number(low: F64, below: int, above: int, value: float, width: float) -> Any:
     """The last interval that begins at the value or below it, the first if none does; as a position in the table.
 
     Equal intervals are computed; rounding may miss by one, which the ends then tell: it is the same answer.
@@ -124,7 +124,7 @@ def _interval_of_number(low: F64, below: int, above: int, value: float, width: f
 
 
 @njit(cache=True, nogil=True)
-def _interval_of_text(
+def interval_of_text(
     low: U8, low_offset: I64, low_length: I32, below: int, above: int, heap: U8, offset: int, length: int
 ) -> Any:
     """The same for texts, in byte order."""
@@ -176,10 +176,10 @@ def route_rows(
                         bits = np.int64(number)
                 length = np.int64(entries.length[entry])
                 if rules.kind[r] == VALUE:
-                    key = _value_hash(rules.seed[r], tag, bits, length, entries.heap)
+                    key = value_hash(rules.seed[r], tag, bits, length, entries.heap)
                     partition = np.int64(key % many)
                 elif tag == STRING:
-                    place = _interval_of_text(
+                    place = interval_of_text(
                         rules.heap,
                         rules.text_offset,
                         rules.text_length,
@@ -192,7 +192,7 @@ def route_rows(
                     partition = np.int64(rules.table[place])
                 else:
                     value = np.int64(bits).view(np.float64) if tag == FLOAT else np.float64(bits)
-                    place = _interval_of_number(rules.low, rules.first[r], rules.first[r + 1], value, rules.width[r])
+                    place = interval_of_number(rules.low, rules.first[r], rules.first[r + 1], value, rules.width[r])
                     partition = np.int64(rules.table[place])
             if seen[partition] != row:
                 seen[partition] = row

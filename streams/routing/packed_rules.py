@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from matching.normal_form import Family
-from streams.routing.columns import Placement, Publications, entry_columns
+from streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from streams.routing.conditions import Names
 from streams.routing.kernel import INTERVAL, NAME, VALUE, RuleColumns, route_rows
 from streams.routing.rules import ByInterval, ByName, ByValue, Rule
+from streams.routing.store_kernel import store_rows
 
 
 class PackedRules:
@@ -19,6 +22,7 @@ class PackedRules:
         self._partitions = partitions
         self._silence = silence
         self._rule = {rule.attribute.name: index for index, rule in enumerate(rules)}
+        self._names = Names(list(self._rule))
         self._columns = _pack(rules)
 
     def route(self, publications: Publications) -> Placement:
@@ -39,6 +43,17 @@ class PackedRules:
             partition,
         )
         return Placement(start, partition[:used])
+
+    def store(self, subscriptions: Subscriptions) -> Placement:
+        conditions, numbers = self._names.read(subscriptions.conditions), subscriptions.ids.hashes()
+        semantics = owned(subscriptions.semantics)
+
+        def store(row: int, start: I64, out: I32) -> Any:
+            return store_rows(
+                self._columns, conditions, semantics, numbers, self._partitions, self._silence, row, start, out
+            )
+
+        return Placement.filled(len(subscriptions), self._partitions, store)
 
 
 def _pack(rules: Sequence[Rule]) -> RuleColumns:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from streams.routing.columns import Placement, Publications, Texts
+from streams.routing.columns import Placement, Publications, Subscriptions
 from streams.routing.records import RoutedPublication, RoutedSubscription
 
 
@@ -43,9 +43,9 @@ class Scheme(ABC):
         """Why a publication on that topic cannot ask for the best offer; None: it can. All bids must meet at one partition."""
         return f"best needs dewey routing; the scheme here is {self.name}"
 
-    def route_topics(self, topics: Texts) -> Placement | None:
-        """Where records of these topics go, of either kind; None if the topic alone does not decide."""
-        return None
+    @abstractmethod
+    def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
+        """The same as `subscription` for each row of a chunk."""
 
     def route_publications(self, publications: Publications) -> Placement:
         """The same as `publication` for each row of a chunk."""

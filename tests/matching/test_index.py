@@ -138,6 +138,38 @@ def test_rows_of_one_subscription_may_stand_apart() -> None:
     assert sorted(index.match({"x": 1, "y": 1})) == [1, 2]
 
 
+def test_rows_in_any_order_are_the_same_subscriptions() -> None:
+    rows = [
+        predicate(identity, attribute, "=", value_int64=value, disjunct=disjunct)
+        for identity in (5, 1, 3)
+        for disjunct, (attribute, value) in enumerate((("x", 1), ("y", 2), ("z", identity)))
+    ]
+    rng = np.random.default_rng(2)
+    whole = table(rows)
+    for order in (np.arange(len(rows)), rng.permutation(len(rows)), rng.permutation(len(rows))):
+        index = Index()
+        assert index.add_predicates(whole.take(pa.array(order))) == 3
+        assert sorted(index.match({"x": 1})) == sorted(index.match({"y": 2})) == [1, 3, 5]
+        assert index.match({"z": 3}) == [3]
+    assert Index().add_predicates(whole.slice(0, 0)) == 0
+
+
+def test_a_slice_of_a_table_is_what_it_shows() -> None:
+    whole = table(
+        [
+            predicate(number, "x", "=", value_string=f"t{number}", topic=f"{number}")
+            | ({"value_string": None, "value_int64": number} if number % 3 == 0 else {})
+            for number in range(100)
+        ]
+    )
+    index = Index()
+    for begin in range(0, 100, 7):
+        assert index.add_predicates(whole.slice(begin, 7)) == min(7, 100 - begin)
+    for number in range(100):
+        value = number if number % 3 == 0 else f"t{number}"
+        assert index.match({"x": value}, topic=f"{number}") == [number]
+
+
 def test_a_table_replaces() -> None:
     index = Index()
     index.add(1, "x = 1")

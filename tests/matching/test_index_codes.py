@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -12,7 +14,7 @@ from numba import njit
 from matching.attributes import INTEGER
 from matching.blocks import codes
 from matching.blocks.references import blocks_at
-from matching.blocks.view import RESERVOIR, empty_blocks
+from matching.blocks.view import FENCES, RESERVOIR, SPLIT_ROW, empty_blocks
 from matching.keys import number_key
 from matching.reference import pin
 
@@ -26,6 +28,15 @@ def both(address, row, values):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         out[i, 0] = codes.code_in_row(blocks.splits, row, number_key(INTEGER, values[i]))
         out[i, 1] = codes._code_of_integer(blocks, row, values[i])
+    return out
+
+
+@njit
+def searched(address, row, keys):  # type: ignore[no-untyped-def]
+    blocks = blocks_at(address)
+    out = np.zeros(len(keys), np.int64)
+    for i in range(len(keys)):
+        out[i] = codes.code_in_row(blocks.splits, row, keys[i])
     return out
 
 
@@ -57,6 +68,27 @@ def test_shortcut_agrees_with_the_search(asked: list[int], values: list[int]) ->
     assert (found[:, 0] == found[:, 1]).all()
     assert found.min() >= 1
     assert found.max() <= 254
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    asked=st.lists(st.integers(1, 2**64 - 2), min_size=1, max_size=RESERVOIR),
+    others=st.lists(st.integers(0, 2**64 - 1), max_size=50),
+)
+def test_a_code_is_the_number_of_splits_passed(asked: list[int], others: list[int]) -> None:
+    blocks = empty_blocks()
+    blocks.reservoir[: len(asked)] = np.array(asked, np.uint64)
+    blocks.constrained[0] = len(asked)
+    pinned = pin(blocks)
+    bind(pinned.address)
+    row = int(blocks.split_row[0])
+    count = int(blocks.splits[row * SPLIT_ROW + FENCES - 1])
+    splits = blocks.splits[row * SPLIT_ROW + FENCES :][:count].tolist()
+    assert splits == sorted(set(splits))
+    assert set(splits) <= set(asked)
+    keys = [0, 2**64 - 1, *others, *asked, *(key + 1 for key in asked), *(key - 1 for key in asked)]
+    found = searched(pinned.address, row, np.array(keys, np.uint64))
+    assert found.tolist() == [1 + bisect_right(splits, key) for key in keys]
 
 
 @pytest.mark.parametrize("asked", [[2**62], [-(2**60), 3]])

@@ -151,3 +151,89 @@ def test_groups_a_little_larger_than_a_chunk() -> None:
     index = Index()
     index.add_predicates(table)
     assert sorted(index.match({"a": 7})) == list(range(7, len(ids), 150))
+
+
+def test_a_large_group_that_comes_in_a_small_write() -> None:
+    """It is laid out at once, though the write is small beside the index: with more members than a chunk has."""
+    auto, linear = Index(), Index(algorithm="linear")
+    rng = np.random.default_rng(5)
+    for index in (auto, linear):
+        index.add_predicates(predicates(np.random.default_rng(4), np.arange(5000), "equal"))
+    ids = np.arange(5000, 8000)
+    low = rng.integers(0, 1000, 2 * len(ids))
+    table = pa.table(
+        {
+            "subscription_id": np.repeat(ids, 2),
+            "attribute": ["fresh", "x0"] * len(ids),
+            "operator": ["=", "between"] * len(ids),
+            "value_int64": np.where(np.arange(len(low)) % 2, low, 7),
+            "high_int64": low + 100,
+        }
+    )
+    for index in (auto, linear):
+        index.add_predicates(table)
+    events = pa.table({"fresh": [7] * ROWS, "x0": rng.integers(0, 1100, ROWS)})
+    assert same(auto, linear, events) > 1000
+
+
+def test_slots_move_to_what_has_become_cheaper() -> None:
+    """Publications turn out to carry some attributes seldom: what asks for them is better found by those."""
+    auto, linear = Index(), Index(algorithm="linear")
+    rng = np.random.default_rng(9)
+    attributes = 40
+    events = pa.table(
+        {
+            f"x{a}": pa.array(rng.integers(0, 1100, ROWS), mask=rng.random(ROWS) < (0.99 if a < 20 else 0.0))
+            for a in range(attributes)
+        }
+    )
+
+    def write(ids: np.ndarray) -> pa.Table:
+        chosen = np.stack([rng.integers(0, 20, len(ids)), rng.integers(20, 40, len(ids))], axis=1)
+        low = rng.integers(0, 1000, chosen.size)
+        return pa.table(
+            {
+                "subscription_id": np.repeat(ids, 2),
+                "attribute": [f"x{a}" for a in chosen.ravel()],
+                "operator": ["between"] * chosen.size,
+                "value_int64": low,
+                "high_int64": low + 100,
+            }
+        )
+
+    first = write(np.arange(4000))
+    for index in (auto, linear):
+        index.add_predicates(first)
+    for step in range(40):
+        same(auto, linear, events)
+        for _ in range(20):
+            auto.match_table(events)
+        more = write(np.arange(4000 + 100 * step, 4100 + 100 * step))
+        for index in (auto, linear):
+            index.add_predicates(more)
+    assert auto.counters()["moves"] > 0
+    same(auto, linear, events)
+
+
+def test_a_large_index_goes_on_learning() -> None:
+    """Beyond 32,768 only some of a write are learnt from: attributes that are new then may have no codes yet."""
+    rng = np.random.default_rng(13)
+    auto, linear = Index(), Index(algorithm="linear")
+    table = predicates(rng, np.arange(40_000), "mixed")
+    for index in (auto, linear):
+        index.add_predicates(table)
+    found = 0
+    for step in range(6):
+        ids = np.arange(40_000 + 500 * step, 40_500 + 500 * step)
+        style = ("many", "mixed", "range")[step % 3]
+        table = predicates(rng, ids, style, 5000 * (step // 3))
+        gone = rng.integers(0, 40_000, 300)
+        for index in (auto, linear):
+            index.add_predicates(table)
+            index.remove_many(gone)
+        assert len(auto) == len(linear)
+        found += same(auto, linear, publications(rng, style, 5000 * (step // 3)))
+        for index in (auto, linear):
+            index.add(-1 - step, f"fresh{step} = 1 AND x1 < 500")
+        same(auto, linear, pa.table({f"fresh{step}": [1, 2, None], "x1": [1, 1, 1]}))
+    assert found > 0

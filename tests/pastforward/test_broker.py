@@ -98,3 +98,9 @@ def test_a_wrong_password_is_one_line(settings: Settings, monkeypatch: pytest.Mo
     with pytest.raises(UserError, match=r"uthentication.*check PASTFORWARD_KAFKA_SASL_USERNAME"):
         topics.connect(wrong, f"127.0.0.1:{port}")
     running.stop()
+
+
+def test_a_free_port_is_none_that_a_connection_may_get() -> None:
+    """A port of that kind was taken by another process's connection between its choice and its use."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(1024 < broker.any_port() < first for _ in range(50))

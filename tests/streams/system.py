@@ -239,9 +239,7 @@ class Log:
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": f"{self.setup.prefix}reader",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
+                **topics.TO_THE_END,
                 "log_level": 2,
             }
         )

@@ -38,8 +38,8 @@ def name() -> str:
 
 @pytest.fixture
 def good(outside: Outside, place: str, name: str) -> str:
-    """A subscription to everything on the place, that must go on."""
-    outside.subscribe(f"{name}-good", topic=place, starts_at="0001-01-01T00:00:00Z")
+    """A subscription to everything on the place, that must go on; what other tests put above it does not count."""
+    outside.subscribe(f"{name}-good", topic=place, scope="subtree", starts_at="0001-01-01T00:00:00Z")
     outside.stored(f"{name}-good")
     return f"{name}-good"
 

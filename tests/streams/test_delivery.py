@@ -13,7 +13,7 @@ from pastforward.settings import load
 from streams import claims
 from streams.claims import Claim, claim
 from streams.connection import Connection
-from streams.delivery import TOGETHER, Chunk, ExactlyOnce, Offsets
+from streams.delivery import TOGETHER, AtLeastOnce, Chunk, ExactlyOnce, Offsets
 from streams.outgoing import Outgoing
 
 HERE, THERE, NEW = (TopicPartition("t", number) for number in range(3))
@@ -99,4 +99,56 @@ def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
         [(0, 2), (1, 1), (2, 1)],
         [(2, 2)],
         [(0, 3)],
+    ]
+
+
+def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_offset() -> None:
+    steps: list[object] = []
+
+    async def run() -> None:
+        acknowledged: list[asyncio.Future[None]] = []
+
+        async def send(
+            batches: Iterable[tuple[tuple[str, int], list[tuple[bytes, bytes]]]],
+        ) -> list[asyncio.Future[None]]:
+            futures = []
+            for place, records in batches:
+                steps.append((place, records))
+                futures.append(asyncio.get_running_loop().create_future())
+            acknowledged.extend(futures)
+            return futures
+
+        async def commit(offsets: Offsets) -> None:
+            steps.append(offsets)
+
+        sender = AtLeastOnce(CONNECTION, commit)
+        sender._send = send  # type: ignore[method-assign,assignment]
+
+        def chunk(partition: TopicPartition, number: int) -> Chunk:
+            outgoing = Outgoing()
+            outgoing.send("out", (0,), b"k", b"%d" % number)
+            outgoing.log("log", 0, b"progress", b"%d" % number)
+            return Chunk(partition, outgoing, number)
+
+        sends = [asyncio.create_task(sender.send(chunk(HERE, 1))), asyncio.create_task(sender.send(chunk(THERE, 7)))]
+        await asyncio.sleep(0.01)
+        sends.append(asyncio.create_task(sender.send(chunk(HERE, 2))))
+        await asyncio.sleep(0.01)
+        assert not any(sent.done() for sent in sends)
+        for future in acknowledged:
+            future.set_result(None)
+        await asyncio.gather(*sends)
+        settling = asyncio.create_task(sender.settle(HERE))
+        await asyncio.sleep(0.01)
+        assert not settling.done()
+        acknowledged[-1].set_result(None)
+        await settling
+        await sender.settle(HERE)  # there is nothing more
+
+    asyncio.run(run())
+    assert steps == [
+        (("out", 0), [(b"k", b"1"), (b"k", b"7")]),
+        (("out", 0), [(b"k", b"2")]),
+        (("log", 0), [(b"progress", b"2")]),
+        {HERE: (2, "")},
     ]

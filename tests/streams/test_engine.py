@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from matching.normal_form import ALWAYS
 from schemas import (
+    Best,
     BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
@@ -27,6 +29,7 @@ from streams.auctions import KEY
 from streams.engine import Before, Effects, Engine, pack, unpack
 from streams.progress import decode_progress, encode_progress
 from streams.reference import Partition
+from streams.routing import Directory
 from tests.streams.logs import HOT, SECOND, START, logs
 
 EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
@@ -70,31 +73,44 @@ def feed(engine: Engine, chunk: list[Rendezvous], offset: int) -> Effects:
     )
 
 
+def entry_of(version: int) -> Directory:
+    return Directory(version, "dewey", 1)
+
+
+def tagged(log: list[Rendezvous], old: int) -> list[Rendezvous]:
+    """So many records, at first, came under the version of the routing before."""
+    return [replace(envelope, routing_version=1 if i < old else 2) for i, envelope in enumerate(log)]
+
+
 class Engines:
     """An engine that can be stopped and started between chunks, from its store or from what Kafka would have."""
 
-    def __init__(self, directory: str, layout: str, in_memory: bool) -> None:
-        self._directory, self._layout, self._in_memory = directory, layout, in_memory
+    def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1) -> None:
+        self._directory, self._layout, self._in_memory, self._version = directory, layout, in_memory, version
         self._number = 0
         self._changelog: dict[bytes, bytes] = {}
         self._log: list[Rendezvous] = []
         self.engine = self._open()
+        if version > 1:
+            self.engine.begin(entry_of(version))
 
     def _open(self) -> Engine:
         place = f"{self._directory}/{self._number}"
         store = open_store(place, self._layout, hot_window=HOT, lateness=HOT, budget=32 << 20)
-        return Engine(0, HOT, store, in_memory=self._in_memory)
+        return Engine(0, HOT, store, in_memory=self._in_memory, version=self._version)
 
     def feed(self, chunk: list[Rendezvous]) -> Effects:
         effects = feed(self.engine, chunk, len(self._log))
         self._log += chunk
-        self.engine.commit(len(self._log))
         for name, record in effects.live.items():
             if record is None:
                 self._changelog.pop(name, None)
             else:
                 self._changelog[name] = record
         return effects
+
+    def commit(self) -> None:
+        self.engine.commit(len(self._log))
 
     def restart(self) -> None:
         self.engine.close()
@@ -124,18 +140,23 @@ class Engines:
     logs(),
     st.lists(st.integers(0, 100), max_size=6),
     st.sampled_from(["dual", "two"]),
-    st.lists(st.sampled_from(["go on", "restart", "rebuild"]), min_size=7, max_size=7),
+    st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild"]), min_size=7, max_size=7),
+    st.sampled_from([0, 0, 5, 15, 30]),
 )
 @settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 def test_chunks_give_what_single_records_give(
-    in_memory: bool, log: list[Rendezvous], cuts: list[int], layout: str, between: list[str]
+    in_memory: bool, log: list[Rendezvous], cuts: list[int], layout: str, between: list[str], old: int
 ) -> None:
-    reference = Partition(0, HOT)
+    version = 2 if old else 1
+    reference = Partition(0, HOT, version)
+    if old:
+        log = tagged(log, old)
+        reference.begin(entry_of(version))
     offset = 0
     with tempfile.TemporaryDirectory() as directory:
-        engines = Engines(directory, layout, in_memory)
+        engines = Engines(directory, layout, in_memory, version)
         try:
             for chunk, then in zip(chunks(log, cuts), between, strict=False):
                 found = [reference.apply(envelope, offset + i) for i, envelope in enumerate(chunk)]
@@ -151,12 +172,59 @@ def test_chunks_give_what_single_records_give(
                 assert engines.engine.progress.seen == reference.progress.seen
                 live = {name.decode() for name in engines.engine.subscribers.names()}
                 assert live == set(reference.subscriptions)
+                if then != "go on":
+                    engines.commit()
                 if then == "restart":
                     engines.restart()
                 elif then == "rebuild":
                     engines.rebuild()
         finally:
             engines.engine.close()
+
+
+def test_a_repeat_does_not_end_an_auction(tmp_path: Path) -> None:
+    """One that has expired when it comes late is ended by the next record that counts."""
+    offer = CanonicalPublication(
+        "p", None, "1", START - 2, START - 1, Best("x", "highest"), False, {}, None
+    )  # expired in log time, not on arrival
+    first = CanonicalSubscription("s", "anna", Version(START, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+    log = [
+        Rendezvous("subscriptions", 0, 0, START, 1, (0,), first),
+        Rendezvous("publications", 0, 0, START - 2, 1, (0,), offer),
+        Rendezvous("subscriptions", 0, 0, START, 1, (0,), first),
+        Rendezvous("none", 0, 0, START, 1, (0,)),
+    ]
+    reference = Partition(0, HOT)
+    wanted = [reference.apply(envelope, at).offers for at, envelope in enumerate(log)]
+    assert [len(offers) for offers in wanted] == [0, 0, 0, 1]
+    engine = Engine(0, HOT, open_store(tmp_path, "dual", hot_window=HOT, lateness=HOT), in_memory=True)
+    assert feed(engine, log, 0).offers == wanted[3]
+    engine.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_an_id_that_comes_again_in_one_chunk_after_its_time(tmp_path: Path, in_memory: bool) -> None:
+    """The first one has another before it, which is stored with it; the second one has not, and must not be stored with the first's."""
+    later = START + HOT + SECOND
+
+    def published(name: str, offset: int, at: int) -> Rendezvous:
+        record = CanonicalPublication(name, None, "1", at, None, None, False, {}, None)
+        return Rendezvous("publications", 0, offset, at, 1, (0,), record)
+
+    asks = CanonicalSubscription("s", "anna", Version(later, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+    log = [
+        published("other", 0, START),
+        published("p", 1, START),
+        published("p", 2, later),
+        Rendezvous("subscriptions", 0, 0, later, 1, (0,), asks),
+    ]
+    reference = Partition(0, HOT)
+    wanted = [n for at, envelope in enumerate(log) for n in reference.apply(envelope, at).notifications]
+    assert [(n.publication_id, n.published_at) for n in wanted] == [("p", later)]
+    engine = Engine(0, HOT, open_store(tmp_path, "dual", hot_window=HOT, lateness=HOT), in_memory=in_memory)
+    assert feed(engine, log[:3], 0).notifications == []
+    assert feed(engine, log[3:], 3).notifications == wanted
+    engine.close()
 
 
 def test_a_rebuilt_publication_has_the_earlier_ones_of_its_time(tmp_path: Path) -> None:

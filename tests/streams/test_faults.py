@@ -44,7 +44,7 @@ def some_progress(system: System, rng: random.Random, burst: int) -> None:
 def kill(system: System, victim: int, *, lose_disk: bool) -> None:
     system.workers[victim].kill()
     if lose_disk:
-        shutil.rmtree(system.directory(victim) / "worker")
+        shutil.rmtree(system.directory(victim) / "worker", ignore_errors=True)  # it may have died before it made it
     system.workers[victim] = system.start(victim)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streams import lane as lane_module
 from streams.lane import Lane
 
 
@@ -72,3 +73,28 @@ def test_what_a_lane_cannot_do_ends_the_worker() -> None:
         return error
 
     assert str(asyncio.run(run())) == "bad"
+
+
+def test_a_lane_that_nothing_comes_to_is_silent_and_a_busy_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "SILENCE", 0.02)
+
+    async def run() -> list[str]:
+        seen: list[str] = []
+        silences = asyncio.Event()
+
+        async def handle(_: list[int]) -> None:
+            seen.append("begin")
+            await asyncio.sleep(0.1)  # longer than a silence
+            seen.append("end")
+
+        async def silent() -> None:
+            seen.append("silent")
+            silences.set()
+
+        lane = Lane(handle, silent, _unexpected)
+        await lane.put([1])
+        await silences.wait()
+        await lane.stop()
+        return seen
+
+    assert asyncio.run(run()) == ["begin", "end", "silent"]

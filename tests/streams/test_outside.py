@@ -194,7 +194,7 @@ def test_bad_input_becomes_one_dead_letter(
     assert told(outside, f"{name}-good") == [(f"{name}-next", "live")]
     (message,) = outside.wait("dead-letters", lambda m: m.key() == f"{name}-bad".encode())
     letter = decode_dead_letter(message.value())
-    assert (letter.topic, letter.kind, letter.key) == (f"outside.{topic}", kind, f"{name}-bad".encode())
+    assert (letter.topic, letter.kind, letter.key) == (outside.prefix + topic, kind, f"{name}-bad".encode())
     assert says in letter.reason
     sent = value if value is None or isinstance(value, bytes) else None
     assert letter.value == sent or isinstance(value, dict)

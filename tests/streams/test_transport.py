@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
+from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import ConsumerRecord
 
-from streams.transport import bare_records
+from streams import transport
+from streams.transport import Pace, PollScheduler, bare, bare_records
 
 TP = TopicPartition("t", 0)
 ABORT, COMMIT = 0, 1
@@ -78,7 +83,68 @@ def test_whole_batches_hold_what_single_records_are(log: str, position: int) -> 
     assert not whole.has_more()
 
 
+def test_what_comes_while_somebody_waits_for_it_is_not_wrapped_either() -> None:
+    fetcher = SimpleNamespace(_records=OrderedDict())
+    bare(fetcher)
+    result, _ = fetched("plain", 0)
+    fetcher._records[TP] = result  # as aiokafka does it when an answer has come
+    records = fetcher._records[TP].getall()
+    assert [record.offset for record in records] == [0, 1, 2, 3, 4]
+    assert not any(isinstance(record, ConsumerRecord) for record in records)
+    held = fetcher._records
+    bare(fetcher)
+    assert fetcher._records is held
+
+
 def test_what_was_fetched_before_a_seek_is_not_handed_over() -> None:
     whole, assignment = fetched("plain", 0)
     assignment.position = 3
     assert bare_records(whole) == []
+
+
+def test_a_poll_is_one_message_for_each_topic() -> None:
+    a, b, c, empty = (TopicPartition(*place) for place in (("in", 0), ("in", 1), ("log", 0), ("log", 1)))
+    polled = {a: [_Record(3), _Record(4)], b: [_Record(9)], c: [_Record(7)], empty: []}
+    messages = list(PollScheduler().iterate(polled))
+    assert [(tuple(tp), message.offset, message.value) for tp, message in messages] == [
+        (("in", 0), 4, {a: polled[a], b: polled[b]}),
+        (("log", 0), 7, {c: polled[c]}),
+    ]
+
+
+class _Record:
+    timestamp, timestamp_type = 5, 1
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class _Fetcher:
+    """What aiokafka would ask of its only node: all three topics."""
+
+    def _get_actions_per_node(self, _: Any) -> Any:
+        topics = [(name, [(0, 5, 1 << 20)]) for name in ("subscriptions", "publications", "rendezvous")]
+        return [(1, FetchRequest(500, 1, 1 << 20, 1, topics))], {}, 0.2, False, []
+
+
+def test_inputs_gather_when_the_loop_is_busy_and_the_log_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(transport.time, "monotonic", lambda: clock[0])
+    fetcher = _Fetcher()
+    pace = Pace(fetcher, ("subscriptions", "publications"))
+
+    def asked() -> tuple[list[str], int, float]:
+        ((_, request),), _, again, *_ = fetcher._get_actions_per_node(None)
+        return [name for name, _ in request.topics], request._max_wait_ms, again
+
+    everything = ["subscriptions", "publications", "rendezvous"]
+    assert asked() == (everything, 500, 0.2)
+    assert asked() == (everything, 500, 0.2)  # an idle loop: nothing waits
+    pace._gather = 0.03
+    assert asked() == (everything, 500, 0.2)
+    clock[0] += 0.01
+    names, wait, again = asked()
+    assert (names, wait) == (["rendezvous"], 20)
+    assert again == pytest.approx(0.02)
+    clock[0] += 0.021
+    assert asked() == (everything, 500, 0.2)

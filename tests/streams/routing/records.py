@@ -71,6 +71,13 @@ DIVISIONS = [
         ("place < PATH '1.2'", "place = PATH '1.2'", "place > PATH '1.2'"),
         ("code IN (1, 2.5, 9)", "NOT code IN (1, 2.5, 9) AND level < 0.5", "NOT code IN (1, 2.5, 9) AND level >= 0.5"),
         ("code = 1 OR code = 'a'", "code != 1 OR code != 'a'", "code IS NULL"),
+        (
+            "size < 2",
+            "size >= 2 AND road < 'b' AND open = TRUE",
+            "size >= 2 AND road < 'b' AND open = FALSE",
+            "size >= 2 AND road >= 'b' AND (size > 4 OR open = TRUE)",
+            "size >= 2 AND size <= 4 AND road >= 'b' AND open = FALSE",
+        ),
         ("TRUE",),
     )
 ]

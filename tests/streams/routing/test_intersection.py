@@ -1,12 +1,23 @@
 """The intersection rule: what matches shares a partition, for every scheme, every condition and all semantics."""
 
+from collections.abc import Mapping
+
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from matching import oracle
 from matching.condition import Condition
 from matching.normal_form import ALWAYS
-from streams.routing import SCHEMES, Publication, Scheme, Subscription, make_scheme, reports
+from streams.routing import (
+    SCHEMES,
+    Publication,
+    Publications,
+    Scheme,
+    Subscription,
+    Subscriptions,
+    make_scheme,
+    reports,
+)
 from tests.streams.routing.records import CATALOG, DIVISIONS, pairs, publications, subscriptions
 
 
@@ -28,7 +39,16 @@ def matches(subscription: Subscription, publication: Publication, topics: bool =
 
 
 def check(scheme: Scheme, subscription: Subscription, publication: Publication) -> None:
-    stored, sent = scheme.subscription(subscription), scheme.publication(publication)
+    check_placed(scheme, subscription, publication, scheme.subscription(subscription), scheme.publication(publication))
+
+
+def check_placed(
+    scheme: Scheme,
+    subscription: Subscription,
+    publication: Publication,
+    stored: tuple[int, ...],
+    sent: tuple[int, ...],
+) -> None:
     for found in (stored, sent):
         assert found, scheme.name
         assert list(found) == sorted(set(found)), scheme.name
@@ -60,6 +80,27 @@ def test_a_publication_made_for_a_subscription_meets_it(pair):
     event(f"{subscription.semantics}: {'match' if matches(*pair, topics=False) else 'none'}")
     for scheme in ALL:
         check(scheme, subscription, publication)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(pairs(), min_size=1, max_size=8))
+def test_what_matches_shares_a_partition_in_chunks(made):
+    """Each subscription against each publication, those made for one another among them."""
+    wanted = [subscription for subscription, _ in made]
+    offered = [
+        Publication(each.publication_id, each.topic, storable(each.attributes), each.condition) for _, each in made
+    ]
+    stored_chunk, sent_chunk = Subscriptions.of(wanted), Publications.of(offered)
+    for scheme in ALL:
+        stored, sent = scheme.route_subscriptions(stored_chunk), scheme.route_publications(sent_chunk)
+        for i, subscription in enumerate(wanted):
+            for j, publication in enumerate(offered):
+                check_placed(scheme, subscription, publication, stored.row(i), sent.row(j))
+
+
+def storable(attributes: Mapping[str, object]) -> dict[str, object]:
+    """No record can carry an integer beyond 64 bits."""
+    return {name: value for name, value in attributes.items() if value != 2**70}
 
 
 def test_without_a_catalog_subscriptions_go_everywhere_and_publications_to_one():

@@ -1,0 +1,222 @@
+"""One partition that this worker owns: its chunks are computed one after the other, and sent while the next is computed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from aiokafka import TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from streams.courtesy import PIECE, Courtesy
+from streams.delivery import TOGETHER, Chunk, Sender
+from streams.memory import give_back
+from streams.metrics import Metrics
+from streams.outgoing import Outgoing
+from streams.stage import Allowed, Stage
+
+AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
+
+# Small chunks are computed in the event loop: to a thread and back costs them several turns of a busy machine's scheduler.
+SMALL: Final = 500  # records
+QUICK: Final = 0.05  # seconds that the last chunk took at most
+
+FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
+LEAST: Final = 20
+MOST: Final = 10_000
+FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
+
+AHEAD: Final = 2  # chunks on their way to the broker: one in the transaction that runs, one for the next
+SETTLE: Final = 0.25  # seconds of work that are done again, at most, from the local state
+SETTLE_RECORDS: Final = 10_000  # and so many records at most
+
+OVERTAKEN: Final = (
+    CommitFailedError,
+    IllegalStateError,
+)  # what a commit says to whom the partition does not belong any more
+
+
+class _Flight(NamedTuple):
+    """A chunk on its way to the broker."""
+
+    began: float  # seconds of the performance counter
+    arrived: float  # its first record, seconds of the epoch
+    computed: float
+    records: int
+    sent: asyncio.Task[None]
+
+
+class Owned:
+    """`position`: up to there everything is computed. The state is made durable now and then, when everything computed is safe at the
+    broker: so it is never ahead of the committed offset, and what it lacks is replayed from the log."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        sender: Sender,
+        stage: Stage,
+        position: int,
+        metrics: Metrics,
+        courtesy: Courtesy | None = None,
+    ) -> None:
+        self.partition = partition
+        self.sender = sender
+        self.stage = stage
+        self.position = position
+        self._courtesy = courtesy
+        self._computing: tuple[float, float] | None = None  # since when, and the arrival of the first record
+        self._flights: deque[_Flight] = deque()
+        self._unsettled = 0  # records
+        self._settled_at = time.perf_counter()
+        self._piece = FIRST
+        self._since = 0  # records handled since memory was given back
+        self._computed = 2 * QUICK  # seconds, of the last chunk
+        self._metrics = metrics
+        self._lock = asyncio.Lock()
+        self._released = False
+        self._failed = False
+
+    @property
+    def busy_since(self) -> float | None:
+        """When the oldest chunk that is in the works was begun."""
+        return self._oldest[0] if self._oldest else None
+
+    @property
+    def delay(self) -> float:
+        """Seconds since the oldest record that is in the works has arrived."""
+        return max(0.0, time.time() - self._oldest[1]) if self._oldest else 0.0
+
+    @property
+    def _oldest(self) -> tuple[float, float] | None:
+        return next((flight[:2] for flight in self._flights if not flight.sent.done()), self._computing)
+
+    async def handle(self, records: Sequence[Any]) -> None:
+        """In pieces, so that what a piece leads to has a bound: a flood of subscriptions may find a great deal."""
+        while True:
+            async with self._lock:
+                if self._released:
+                    return
+                waiting = records
+                if waiting and waiting[0].offset < self.position:
+                    waiting = [record for record in waiting if record.offset >= self.position]
+                before = self.position
+                allowed = await self._allowed()
+                within = waiting
+                if allowed.limit is not None:
+                    within = [record for record in waiting if record.offset < allowed.limit]
+                    if waiting and not within:
+                        self.position = max(self.position, allowed.limit)  # no record lies between
+                guest = self._courtesy is not None and self._courtesy.guest()
+                piece = within[: min(self._piece, PIECE) if guest else self._piece]
+                if piece:
+                    fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
+                    self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
+                records = waiting[len(piece) :]
+                if not records or (allowed.final and len(piece) == len(within)):
+                    return  # behind a final limit records are another router's
+                stuck = self.position == before
+            if stuck:
+                await asyncio.sleep(AGAIN)
+
+    async def _allowed(self) -> Allowed:
+        """What a change of the routing lets the stage do; what it has to say for that is said when all before it is safe."""
+        allowed = self.stage.allowed(self.position)
+        if allowed.say is not None:
+            await self._settle()
+            await self.sender.send(Chunk(self.partition, allowed.say, None))
+        return allowed
+
+    async def nudge(self) -> None:
+        """The directory has news."""
+        async with self._lock:
+            if not self._released:
+                await self._allowed()
+
+    async def _handle(self, records: Sequence[Any]) -> int:
+        """Returns the number of records that are sent."""
+        outgoing, begun = await self._compute(records)
+        self.position = records[-1].offset + 1
+        self._since += len(records)
+        self._unsettled += len(records)
+        sent = asyncio.create_task(self.sender.send(Chunk(self.partition, outgoing, self.position)))
+        flight = _Flight(*begun, self._computed, len(records), sent)
+        self._flights.append(flight)
+        sent.add_done_callback(partial(self._count, flight))
+        if self._unsettled >= SETTLE_RECORDS or begun[0] - self._settled_at >= SETTLE:
+            await self._settle()
+        while len(self._flights) >= AHEAD or (self._flights and self._flights[0].sent.done()):
+            await self._land()
+        return outgoing.count
+
+    async def _compute(self, records: Sequence[Any]) -> tuple[Outgoing, tuple[float, float]]:
+        """Also: when it was begun, and when its first record had arrived."""
+        process = self.stage.process
+        if self._courtesy is not None and self._courtesy.guest():
+            async with self._courtesy:
+                begun = time.perf_counter(), records[0].timestamp / 1000
+                outgoing = await asyncio.to_thread(process, records)
+        else:
+            begun = self._computing = time.perf_counter(), records[0].timestamp / 1000
+            quick = len(records) <= SMALL and self._computed < QUICK
+            outgoing = process(records) if quick else await asyncio.to_thread(process, records)
+        self._computed = time.perf_counter() - begun[0]
+        self._computing = None
+        return outgoing, begun
+
+    async def _land(self) -> None:
+        """Waits for the oldest flight."""
+        try:
+            await self._flights[0].sent
+        except BaseException:
+            self._failed = True
+            raise
+        self._flights.popleft()
+
+    def _count(self, flight: _Flight, sent: asyncio.Task[None]) -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            took = time.perf_counter() - flight.began
+            self._metrics.chunk(self.partition.topic, flight.records, flight.computed, took - flight.computed)
+
+    async def _settle(self) -> None:
+        """Waits until all is safe, and makes the state durable."""
+        while self._flights:
+            await self._land()
+        if self._unsettled:
+            await self.sender.settle(self.partition)
+            began = time.perf_counter()
+            if self._unsettled <= SMALL:
+                self.stage.committed(self.position)
+            else:
+                await asyncio.to_thread(self.stage.committed, self.position)
+            self._metrics.commit.labels(self.partition.topic).observe(time.perf_counter() - began)
+            self._unsettled = 0
+        self._settled_at = time.perf_counter()
+
+    async def silent(self) -> None:
+        async with self._lock:
+            if self._released:
+                return
+            await self._settle()
+            if self._since > FLOOD:
+                self._since = 0
+                await asyncio.to_thread(give_back)
+            outgoing = self.stage.idle()
+            if outgoing is not None:
+                await self.sender.send(Chunk(self.partition, outgoing, None))
+
+    async def release(self) -> None:
+        """Lets what is in flight end."""
+        self._released = True
+        async with self._lock:
+            try:
+                if not self._failed:
+                    await self._settle()
+            except OVERTAKEN:
+                pass  # somebody else's by now, who does again what was not committed
+            finally:
+                await asyncio.gather(*(flight.sent for flight in self._flights), return_exceptions=True)
+                self.stage.close()

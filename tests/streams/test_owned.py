@@ -1,0 +1,171 @@
+"""A partition that is owned: chunks go ahead of each other's sending, the state never goes ahead of what is safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import CommitFailedError
+
+from streams import owned as module
+from streams.delivery import Chunk
+from streams.metrics import Metrics
+from streams.outgoing import Outgoing
+from streams.owned import Owned
+from streams.stage import Allowed
+
+HERE = TopicPartition("t", 0)
+
+
+def records(first: int, end: int) -> list[Any]:
+    return [SimpleNamespace(offset=offset, timestamp=0) for offset in range(first, end)]
+
+
+class Steps:
+    """A stage and a sender that write down what happens. Sends wait until they are let go."""
+
+    name = "me"
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, int | None]] = []
+        self.sends: list[asyncio.Future[None]] = []
+        self.refuse: Exception | None = None
+
+    # the sender
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def send(self, chunk: Chunk) -> None:
+        self.steps.append(("send", chunk.offset))
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sends.append(sent)
+        await sent
+        self.steps.append(("safe", chunk.offset))
+
+    async def settle(self, partition: TopicPartition) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.steps.append(("settle", None))
+
+    # the stage
+
+    def allowed(self, position: int) -> Allowed:
+        return Allowed()
+
+    def process(self, chunk: Sequence[Any]) -> Outgoing:
+        self.steps.append(("compute", chunk[-1].offset + 1))
+        return Outgoing()
+
+    def idle(self) -> Outgoing | None:
+        return None
+
+    def committed(self, offset: int) -> None:
+        self.steps.append(("durable", offset))
+
+    def close(self) -> None:
+        self.steps.append(("close", None))
+
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def quick(made: Owned) -> Owned:
+    """Computes in the event loop from the first chunk on: threads have turns of their own."""
+    made._computed = 0.0
+    return made
+
+
+def test_the_next_chunk_is_computed_while_one_is_sent_and_not_one_more() -> None:
+    async def run() -> list[tuple[str, int | None]]:
+        steps = Steps()
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 2))
+        second = asyncio.create_task(owned.handle(records(2, 3)))
+        await turns()
+        third = asyncio.create_task(owned.handle(records(3, 4)))
+        await turns()
+        seen = list(steps.steps)
+        for sent in steps.sends:
+            sent.set_result(None)
+        await second
+        await turns()
+        steps.sends[2].set_result(None)
+        await third
+        return seen
+
+    assert asyncio.run(run()) == [("compute", 2), ("send", 2), ("compute", 3), ("send", 3)]
+
+
+def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLE", 0.0)
+
+    async def run() -> list[tuple[str, int | None]]:
+        steps = Steps()
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        handling = asyncio.create_task(owned.handle(records(0, 2)))
+        await turns()
+        assert not handling.done()
+        assert owned.busy_since is not None
+        steps.sends[0].set_result(None)
+        await handling
+        assert owned.busy_since is None
+        return steps.steps
+
+    assert asyncio.run(run()) == [("compute", 2), ("send", 2), ("safe", 2), ("settle", None), ("durable", 2)]
+
+
+def test_silence_and_release_settle_what_is_left() -> None:
+    async def run() -> tuple[list[str], list[str]]:
+        steps = Steps()
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 2))
+        await turns()
+        steps.sends[0].set_result(None)
+        await owned.silent()
+        silent = [name for name, _ in steps.steps]
+        await owned.handle(records(2, 3))
+        await turns()
+        steps.sends[1].set_result(None)
+        await owned.release()
+        return silent, [name for name, _ in steps.steps[len(silent) :]]
+
+    silent, released = asyncio.run(run())
+    assert silent == ["compute", "send", "safe", "settle", "durable"]
+    assert released == ["compute", "send", "safe", "settle", "durable", "close"]
+
+
+def test_a_chunk_that_cannot_be_sent_is_an_error_and_nothing_becomes_durable() -> None:
+    async def run() -> list[str]:
+        steps = Steps()
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 2))
+        await turns()
+        steps.sends[0].set_exception(ValueError("fenced"))
+        with pytest.raises(ValueError, match="fenced"):
+            await owned.silent()
+        await owned.release()
+        return [name for name, _ in steps.steps]
+
+    assert asyncio.run(run()) == ["compute", "send", "close"]
+
+
+def test_who_is_overtaken_while_it_lets_go_keeps_its_state_as_it_was() -> None:
+    async def run() -> list[str]:
+        steps = Steps()
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 2))
+        await turns()
+        steps.sends[0].set_result(None)
+        steps.refuse = CommitFailedError("another generation")
+        await owned.release()
+        return [name for name, _ in steps.steps]
+
+    assert asyncio.run(run()) == ["compute", "send", "safe", "close"]
