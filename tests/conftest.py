@@ -113,7 +113,7 @@ def start_shared(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
+def _outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
     """A running system of two partitions, as any Kafka client sees it; one for each process that runs tests."""
     prefix = f"outside-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}."
     worker = start_shared(topic_prefix=prefix, partitions=2, hot_window="10m", notification_format="json")
@@ -121,6 +121,13 @@ def outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outs
     client = Outside(broker.bootstrap, prefix)
     yield client
     client.close()
+
+
+@pytest.fixture
+def outside(_outside: Outside) -> Iterator[Outside]:
+    """The same, with nothing subscribed by an earlier test."""
+    yield _outside
+    _outside.leave()
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

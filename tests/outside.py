@@ -106,9 +106,12 @@ class Outside:
             ]
         )
         self.records: dict[str, list[Any]] = {name: [] for name in READ}
+        self._subscribed: set[str | bytes] = set()
 
     def send(self, topic: str, key: str | bytes | None, value: Any, **more: Any) -> None:
         """`value`: None, bytes as they are, anything else as JSON. Returns when the broker has it."""
+        if topic == "subscriptions" and key:
+            self._subscribed.add(key)
         failed = []
         self._producer.produce(
             self.prefix + topic,
@@ -170,6 +173,12 @@ class Outside:
         self.stored(name)
         self.publish(f"{name}-p", topic=topic)
         self.notified(name)
+
+    def leave(self) -> None:
+        """Withdraws all that was subscribed: another test shares the system, and a subscription to everything would bid in its auctions."""
+        for key in self._subscribed.copy():
+            self.send("subscriptions", key, None)
+        self._subscribed.clear()
 
     def close(self) -> None:
         self._consumer.close()
