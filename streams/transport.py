@@ -21,6 +21,7 @@ from aiokafka.errors import CorruptRecordException
 from faust.tables import TableManager
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
+from mode.utils.futures import maybe_async
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 GATHER: Final = 0.03  # seconds that inputs gather, when the event loop has no time left
@@ -126,7 +127,30 @@ def bare(fetcher: Any) -> None:
         fetcher._records = _Bare(fetcher._records)
 
 
+class _NoThread:
+    """In place of the thread in which Faust would run its consumer: a task of the event loop itself. Handing every fetch from one loop
+    to another costs both a wake-up, and a turn at the interpreter's lock; nothing is gained, as whatever takes long is computed in
+    threads anyway."""
+
+    def __init__(self, service: Any) -> None:
+        self._service = service
+
+    def start(self) -> None:
+        self._task = self._service.thread_loop.create_task(self._service._serve())
+
+    def stop(self) -> None:
+        """It has ended when the service has."""
+
+
 class _Thread(AIOKafkaConsumerThread):
+    Worker = _NoThread
+
+    async def call_thread(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
+        return await maybe_async(fun(*args, **kwargs))
+
+    async def _gather_remaining_tasks(self) -> None:
+        """Faust would cancel all tasks of the loop: it is not the consumer's alone."""
+
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         # Faust fixes the isolation level; everything we read may have been written in a transaction.
@@ -195,7 +219,7 @@ class _Consumer(Consumer):
     _paced: Any = None  # the fetcher that has been given it
 
     def _new_consumer_thread(self) -> _Thread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        return _Thread(self, loop=self.loop, thread_loop=self.loop, beacon=self.beacon)
 
     async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         return False
