@@ -24,7 +24,6 @@ from matching.attributes import (
     POINT,
     STRING,
     TIMESTAMP,
-    Attributes,
 )
 from matching.kernel import inner, kernel
 from matching.keys import (
@@ -110,34 +109,6 @@ def put_value(
     out.length[at] = length
     out.low[at] = key
     out.high[at] = key
-
-
-@kernel
-def _fill_from_attributes(
-    out: Batch,
-    start: I64,
-    name: I32,
-    tag: U8,
-    bits: I64,
-    length: I32,
-    number: I32,
-    counted: U8,
-    strings: StringView,
-) -> None:
-    at = 0
-    out.start[0] = 0
-    for row in range(len(start) - 1):
-        carried = 0
-        for e in range(start[row], start[row + 1]):
-            carried += counted[name[e]]
-            attribute = number[name[e]]
-            if attribute < 0:
-                continue
-            offset = bits[e] if tag[e] >= STRING else 0
-            put_value(out, at, attribute, tag[e], bits[e], offset, length[e], out.heap, strings)
-            at += 1
-        out.start[row + 1] = at
-        out.carried[row] = carried
 
 
 @kernel
@@ -253,7 +224,8 @@ _FIELDS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
 _SHAPES_OF_FIELDS: Final = tuple(_FIELDS.values())
 
 
-# in a table of addresses and lengths: which are addresses
+_HEAP: Final = 2 * list(_FIELDS).index("heap")  # in a table of addresses and lengths: where the strings are
+# in such a table: which are addresses
 _ADDRESSES: Final = np.tile(np.array([1, 0], np.int64), len(_SHAPES_OF_FIELDS))
 
 
@@ -271,14 +243,19 @@ def _flat_layout(counts: tuple[int, int, int, int]) -> tuple[int, npt.NDArray[np
 class FlatBatch:
     """A batch in one piece of memory: for kernels at once, as arrays only when somebody asks. Nothing is filled in."""
 
-    __slots__ = ("_buffer", "_counts", "_table", "address", "rows")
+    __slots__ = ("_buffer", "_counts", "_heap", "_table", "address", "rows")
 
-    def __init__(self, rows: int, entries: int, heap: int) -> None:
+    def __init__(self, rows: int, entries: int, heap: int | U8) -> None:
+        """`heap`: how many bytes of strings there is room for, or where they are already."""
         self.rows = rows
-        self._counts = counts = (rows, entries, rows + 1, max(heap, 1))
+        self._heap = None if isinstance(heap, int) else heap
+        self._counts = counts = (rows, entries, rows + 1, max(heap, 1) if isinstance(heap, int) else 1)
         size, table = _flat_layout(counts)
         self._buffer = np.empty(size, np.uint8)
         self._table = table + self._buffer.__array_interface__["data"][0] * _ADDRESSES
+        if self._heap is not None:
+            self._table[_HEAP] = self._heap.__array_interface__["data"][0]
+            self._table[_HEAP + 1] = len(self._heap)
         self.address = self._table.__array_interface__["data"][0]
 
     def arrays(self) -> Batch:
@@ -288,32 +265,14 @@ class FlatBatch:
             size = kind.itemsize * self._counts[per]
             fields.append(self._buffer[at : at + size].view(kind))
             at += (size + 7) & ~7
-        return Batch._make(fields)
+        made = Batch._make(fields)
+        return made if self._heap is None else made._replace(heap=self._heap)
 
 
 def writable(values: Any, dtype: Any) -> Any:
     """Read-only arrays would be a second signature of every kernel."""
     fresh = np.ascontiguousarray(values, dtype)
     return fresh if fresh.flags.writeable else fresh.copy()
-
-
-def batch_of_attributes(attributes: Attributes, numbers: dict[str, int], strings: StringView) -> Batch:
-    """`numbers`: of the attributes that subscriptions name."""
-    number = np.array([numbers.get(name, -1) for name in attributes.names], np.int32)
-    counted = np.array([not name.startswith(PREVIOUS) for name in attributes.names], np.uint8)
-    out = empty_batch(len(attributes), len(attributes.name), writable(attributes.heap, np.uint8))
-    _fill_from_attributes(
-        out,
-        writable(attributes.start, np.int64),
-        writable(attributes.name, np.int32),
-        writable(attributes.tag, np.uint8),
-        writable(attributes.bits, np.int64),
-        writable(attributes.length, np.int32),
-        number,
-        counted,
-        strings,
-    )
-    return out
 
 
 _KINDS: Final = {

@@ -19,12 +19,13 @@ from matching.algorithms.linear import scan_all
 from matching.arrow import Layouts, int64_column
 from matching.attributes import Attributes
 from matching.checking import answers_of, check
-from matching.columns import NEVER_EXPIRES, NO_TIME, Batch, place
+from matching.columns import NEVER_EXPIRES, NO_TIME, Batch
 from matching.condition import Condition
 from matching.explanation import Explanation, explain
 from matching.families import path_components
 from matching.few import ROWS, Few
-from matching.flat import Flat, Places, settle
+from matching.filling import Placed
+from matching.flat import Flat, Places, Texts, settle
 from matching.locks import ReadWriteLock
 from matching.memory import give_back
 from matching.normal_form import Constraint, NormalForm
@@ -276,18 +277,15 @@ class Index:
         if previous:
             row.update({f"previous.{name}": value for name, value in previous.items()})
 
-        def settle(batch: Batch) -> None:
-            if topic:
-                place(batch, pa.array([topic]), self._registry.known.topics)
-            if published_at is not None:
-                batch.published_at[0] = moment(published_at)
-            if expires_at is not None:
-                batch.expires_at[0] = moment(expires_at)
-
+        placed = Placed.of(
+            pa.array([topic]) if topic else None,
+            None if published_at is None else np.array([moment(published_at)], np.int64),
+            None if expires_at is None else np.array([moment(expires_at)], np.int64),
+        )
         self._lock.acquire_read()
         try:
             forms = None if where is None else [normal_form(where)]
-            found = self._matches(FromValues([row], self._registry, forms, settle))
+            found = self._matches(FromValues([row], self._registry, forms, placed))
             return self._names_of(self._registry.slots.ids[found.slots])
         finally:
             self._lock.release_read()
@@ -312,7 +310,7 @@ class Index:
         self,
         attributes: Attributes,
         *,
-        topics: pa.Array | None = None,
+        topics: pa.Array | Texts | None = None,
         published_at: I64 | None = None,
         expires_at: I64 | None = None,
         where: Sequence[NormalForm | None] | None = None,
@@ -320,17 +318,10 @@ class Index:
         """The way in for codecs: rows and subscription ids, sorted by row. `where` holds the published conditions. An attribute of the
         previous publication has a name that begins with `previous.`."""
 
-        def settle(batch: Batch) -> None:
-            if topics is not None:
-                place(batch, topics, self._registry.known.topics)
-            if published_at is not None:
-                batch.published_at[:] = published_at
-            if expires_at is not None:
-                batch.expires_at[:] = expires_at
-
+        placed = Placed.of(topics, published_at, expires_at)
         self._lock.acquire_read()
         try:
-            found = self._matches(FromAttributes(attributes, self._registry, where, settle))
+            found = self._matches(FromAttributes(attributes, self._registry, where, placed))
             return found.rows.astype(np.int64), self._id_column(found.slots)
         finally:
             self._lock.release_read()
@@ -341,7 +332,7 @@ class Index:
         rows: I64,
         subscription_ids: Sequence[Identity] | I64,
         *,
-        topics: pa.Array | None = None,
+        topics: pa.Array | Texts | None = None,
         published_at: I64 | None = None,
         expires_at: I64 | None = None,
         where: Sequence[NormalForm | None] | None = None,
@@ -349,17 +340,10 @@ class Index:
         """Which of these pairs match: row `rows[i]` of the publications with the i-th subscription. One that is not there matches
         nothing. For whoever has found candidates elsewhere; the other arguments are those of `match_attributes`."""
 
-        def settle(batch: Batch) -> None:
-            if topics is not None:
-                place(batch, topics, self._registry.known.topics)
-            if published_at is not None:
-                batch.published_at[:] = published_at
-            if expires_at is not None:
-                batch.expires_at[:] = expires_at
-
+        placed = Placed.of(topics, published_at, expires_at)
         self._lock.acquire_read()
         try:
-            publications = FromAttributes(attributes, self._registry, where, settle)
+            publications = FromAttributes(attributes, self._registry, where, placed)
             heads = self._heads(subscription_ids)
             # a publication has a row for each disjunct that it publishes, a subscription a slot for each of its own
             offered: dict[int, list[int]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,9 +13,10 @@ import pyarrow as pa
 from matching import attributes as tags
 from matching.arrow import Layouts, export, fill, string_bytes
 from matching.attributes import Attributes
-from matching.columns import Batch, FlatBatch, batch_of_attributes, batch_of_table, settle_columns
+from matching.columns import Batch, FlatBatch, batch_of_table, settle_columns
 from matching.evaluate import satisfies
 from matching.families import classify, microseconds
+from matching.filling import Placed, filled
 from matching.keys import OTHER
 from matching.normal_form import PREVIOUS, Constraint, Family, NormalForm
 from matching.parts import float_bits, hull
@@ -113,16 +114,14 @@ class FromAttributes(Publications):
         attributes: Attributes,
         registry: Registry,
         where: Sequence[NormalForm | None] | None,
-        settle: Callable[[Batch], None],
+        placed: Placed,
     ) -> None:
-        """`settle` fills in topic and time."""
-        batch = batch_of_attributes(attributes, registry.numbers, registry.known.strings)
-        settle(batch)
+        flat = filled(attributes, registry.numbers, registry.known_at, placed)
         self._attributes = attributes
-        offers: dict[int, dict[str, Constraint]] | None = None
         if where is not None and any(form is not None and form != ((),) for form in where):
-            batch, offers = self._expanded(batch, where, registry)
-        super().__init__(batch, offers)
+            super().__init__(*self._expanded(flat.arrays(), where, registry))
+        else:
+            super().__init__(flat)
 
     def values(self, row: int) -> dict[str, object]:
         return self._constants(int(self.batch.publication[row]))
@@ -282,10 +281,10 @@ class FromValues(FromAttributes):
         rows: Sequence[Mapping[str, object]],
         registry: Registry,
         where: Sequence[NormalForm | None] | None,
-        settle: Callable[[Batch], None],
+        placed: Placed,
     ) -> None:
         self._rows = rows
-        super().__init__(attributes_of(rows), registry, where, settle)
+        super().__init__(attributes_of(rows), registry, where, placed)
 
     def _constants(self, publication: int) -> dict[str, object]:
         return {name: value for name, value in self._rows[publication].items() if value is not None}

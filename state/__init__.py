@@ -14,6 +14,7 @@ from state.budget import DEFAULT, Budget
 from state.compiling import compile_kernels
 from state.errors import DirectoryError, InUseError, OperationError, StoreError
 from state.families import SERIES
+from state.found import Found
 from state.kernels.records import EARLIEST
 from state.operations import KIND, Batch, Text
 from state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
@@ -26,6 +27,7 @@ __all__ = [
     "Batch",
     "Budget",
     "DirectoryError",
+    "Found",
     "InUseError",
     "OperationError",
     "Pair",

@@ -7,6 +7,7 @@ import tempfile
 import pyarrow as pa
 
 from state.budget import Budget
+from state.operations import batch_of
 from state.store import Store
 
 
@@ -33,7 +34,7 @@ def compile_kernels() -> None:
                 with Store(f"{directory}/{name}", "dual", budget, None, 0, None) as store:
                     store.apply(table, columns=("topics", "payload", "subscriber_id", "scope", "time", "expires_at"))
                     store.rollback()
-                    store.apply(table)
+                    store.apply_columns(batch_of(table))
                     store.amend([b"q"], [b"y"])
                     store.commit(1)
                     store.get("t")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +123,29 @@ def table(memory: Memory, rows: Array, items: Array, columns: tuple[str, ...]) -
     for name in columns:
         arrays[name] = column(memory, items, name)
     return pa.table(arrays)
+
+
+class Found(NamedTuple):
+    """Pairs by columns: the operation's row, and of the item found whether it is a publication, its id and its payload: the i-th text is
+    `data[at[i]:at[i + 1]]`."""
+
+    row: Array
+    published: Array
+    ids: Array
+    id_at: Array
+    payloads: Array
+    payload_at: Array
+
+
+def columns(memory: Memory, rows: Array, items: Array) -> Found:
+    """What `apply_columns` returns."""
+    count = len(items)
+    published = np.empty(count, np.bool_)
+    id_at, payload_at = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    gather.pair_sizes(memory, items, published, id_at, payload_at)
+    ids, payloads = np.empty(int(id_at[-1]), np.uint8), np.empty(int(payload_at[-1]), np.uint8)
+    gather.copy_pairs(memory, items, id_at, ids, payload_at, payloads)
+    return Found(rows, published, ids, id_at, payloads, payload_at)
 
 
 def with_copies(memory: Memory, items: Array) -> Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from state import keys
 from state.errors import OperationError
-from state.kernels import heap, ids, records, topics
+from state.kernels import check, heap, records, topics
 from state.kernels.records import Array, Operations
 
 LONGEST_ID: Final = 512
@@ -160,11 +160,6 @@ def _times(columns: Columns, name: str, rows: int, missing: int) -> Array:
     return times
 
 
-def _check_times(times: Array, name: str, missing: int) -> None:
-    if not topics.within(times, FARTHEST, missing):
-        raise OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")
-
-
 def _counts(columns: Columns, name: str, rows: int, unlimited: Array) -> Array:
     """How many; where the column says nothing, all of them for `unlimited` rows and none for others."""
     counts = np.where(unlimited, records.LATEST, 0)
@@ -259,26 +254,12 @@ def _ids(columns: Columns, rows: int) -> Text | Array:
         raise OperationError(f"column 'id' has type {error}; use int64 or string") from None
 
 
-def _identities(given: Text | Array) -> tuple[bool, Array, Text]:
-    if not isinstance(given, Text):
-        nowhere = np.full(len(given), -1, np.int64)
-        return True, given, Text(nowhere, nowhere, np.empty(0, np.uint8))
-    lengths = given.high - given.low
-    wrong = (lengths < 1) | (lengths > LONGEST_ID)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise OperationError(f"row {row}: the id has {lengths[row]} bytes; 1 to {LONGEST_ID} are possible")
-    identity = np.empty(len(lengths), np.int64)
-    ids.hash_all(given.data, given.low, given.high, identity)
-    return False, identity, given
-
-
 def parse(given: Any) -> Parsed:
     """Reads a table, record batch or `Batch`, or raises OperationError and leaves everything as it is."""
-    return _checked(given if isinstance(given, Batch) else _batch(given))
+    return _checked(given if isinstance(given, Batch) else batch_of(given))
 
 
-def _batch(table: Any) -> Batch:
+def batch_of(table: Any) -> Batch:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         raise OperationError(f"operations must be a pyarrow Table or RecordBatch, not {type(table).__name__}")
     names = table.schema.names
@@ -315,45 +296,41 @@ def _batch(table: Any) -> Batch:
     )
 
 
+_TIMES: Final = ("time", "arrived_at", "starts_at", "ends_at", "expires_at", "now", "horizon")
+_NO_BYTES: Final = np.empty(0, np.uint8)
+
+
 def _checked(batch: Batch) -> Parsed:
     rows = len(batch.kind)
-    published = batch.kind == records.PUBLICATION
-    integer_ids, identity, id_text = _identities(batch.id)
-    timeless = (batch.time == records.EARLIEST) & (batch.kind != records.WITHDRAWAL)
-    if timeless.any():
-        raise OperationError(
-            f"row {int(np.flatnonzero(timeless)[0])}: time is null; only a withdrawal may leave it out"
-        )
+    if isinstance(batch.id, Text):
+        integer_ids, id_text, identity = False, batch.id, np.empty(rows, np.int64)
+    else:
+        nowhere = np.full(rows, -1, np.int64)
+        integer_ids, id_text, identity = True, Text(nowhere, nowhere, _NO_BYTES), batch.id
     horizon = np.full(rows, records.EARLIEST, np.int64) if batch.horizon is None else batch.horizon
-    for name, times, missing in (
-        ("time", batch.time, records.EARLIEST),
-        ("arrived_at", batch.arrived_at, records.EARLIEST),
-        ("starts_at", batch.starts_at, records.EARLIEST),
-        ("ends_at", batch.ends_at, records.LATEST),
-        ("expires_at", batch.expires_at, records.LATEST),
-        ("now", batch.now, records.EARLIEST),
-        ("horizon", horizon, records.EARLIEST),
-    ):
-        _check_times(times, name, missing)
-    flags = np.where(published, 0, batch.subtree * records.SUBTREE | batch.valid * records.VALID)
-    flags = (flags | batch.self_join * records.SELF_JOIN).astype(np.uint8)
     subscriber, payload = batch.subscriber_id, batch.payload
-    lengths = subscriber.high - subscriber.low
-    if rows and lengths.max() > LONGEST_ID:
-        raise OperationError(f"row {int(np.argmax(lengths))}: subscriber_id has more than {LONGEST_ID} bytes")
+    flags = np.empty(rows, np.uint8)
+    time, other, earlier = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
+    wrong, row, size = check.prepare(
+        batch.kind, batch.time, batch.arrived_at, batch.starts_at, batch.ends_at, batch.expires_at, batch.now, horizon,
+        batch.subtree, batch.valid, batch.self_join, batch.earlier, id_text.data, id_text.low, id_text.high,
+        subscriber.low, subscriber.high, payload.low, payload.high, not integer_ids, LONGEST_ID, FARTHEST, identity, flags,
+        time, other, earlier,
+    )  # fmt: skip
+    if wrong:
+        raise _refusal(wrong, row, id_text)
     row_topics = np.arange(rows + 1, dtype=np.int64) if batch.row_topics is None else batch.row_topics
     paths, components = _paths(batch.topic, row_topics)
-    lengths = lengths + np.maximum(id_text.high - id_text.low, 0) + (payload.high - payload.low)
     return Parsed(
         Operations(
             kind=batch.kind,
             flags=flags,
-            time=np.where(published, batch.time, batch.ends_at),
-            other=np.where(published, batch.expires_at, batch.starts_at),
+            time=time,
+            other=other,
             arrived=batch.arrived_at,
             now=batch.now,
             horizon=horizon,
-            earlier=np.where(published, batch.earlier, 0),
+            earlier=earlier,
             id=identity,
             id_low=id_text.low,
             id_high=id_text.high,
@@ -372,5 +349,17 @@ def _checked(batch: Batch) -> Parsed:
         items=int(row_topics[-1]),
         nodes=int(paths[-1]),
         # A block is at most an eighth larger than what it holds; and a header, rounded up.
-        heap_units=int(lengths.sum() * 9 // (8 * heap.UNIT)) + 3 * rows,
+        heap_units=size * 9 // (8 * heap.UNIT) + 3 * rows,
     )
+
+
+def _refusal(wrong: int, row: int, ids: Text) -> OperationError:
+    if wrong == check.BAD_ID:
+        length = ids.high[row] - ids.low[row]
+        return OperationError(f"row {row}: the id has {length} bytes; 1 to {LONGEST_ID} are possible")
+    if wrong == check.NO_TIME:
+        return OperationError(f"row {row}: time is null; only a withdrawal may leave it out")
+    if wrong == check.LONG_SUBSCRIBER:
+        return OperationError(f"row {row}: subscriber_id has more than {LONGEST_ID} bytes")
+    name = _TIMES[wrong - check.FAR]
+    return OperationError(f"column {name!r} has a time beyond 2^62 microseconds; leave it null for no bound")

@@ -40,20 +40,6 @@ class Packed(NamedTuple):
         copy_texts(heap, at, length, rows, ends, data)
         return cls(data, ends)
 
-    @classmethod
-    def of_arrow(cls, column: Any) -> Packed:
-        """Of a binary or string array without nulls, in one piece."""
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        if not len(column):
-            return cls(np.empty(0, np.uint8), np.zeros(1, np.int64))
-        _, offsets, data = column.buffers()
-        wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
-        width = np.int64 if wide else np.int32
-        at = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-        held = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        return cls(np.require(held, np.uint8, ("C", "W")), at)
-
     def arrow(self, kind: Any = None) -> Any:
         wide = pa.large_binary() if kind is None else kind
         return pa.Array.from_buffers(wide, len(self.at) - 1, [None, pa.py_buffer(self.at), pa.py_buffer(self.data)])
@@ -63,6 +49,9 @@ class Packed(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.at) - 1
+
+    def text(self, i: int) -> bytes:
+        return self.data[self.at[i] : self.at[i + 1]].tobytes()
 
     def list(self) -> list[bytes]:
         raw = self.data.tobytes()

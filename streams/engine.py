@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from matching import Index, oracle
 from matching.attributes import Attributes
@@ -63,7 +62,7 @@ from schemas.columns import (
     WITHDRAWAL,
 )
 from schemas.flat_conditions import flat_conditions
-from state import EARLIEST, KIND, Batch, Store, Text
+from state import EARLIEST, KIND, Batch, Found, Store, Text
 from streams import auctions, kernels
 from streams.arrows import Packed
 from streams.attributes import take
@@ -132,15 +131,14 @@ NOTHING: Final = Before()
 class _Found:
     """What the store has found for the rows of a chunk, by row."""
 
-    def __init__(self, table: Any, stored: Rows) -> None:
-        self.rows: Rows = stored[table["operation"].to_numpy()]
-        self.published: Flags = table["found_kind"].combine_chunks().indices.to_numpy() == 1
-        self.payloads = table["payload"].combine_chunks()
-        self.ids = table["found_id"].combine_chunks()
+    def __init__(self, found: Found, stored: Rows) -> None:
+        self.rows: Rows = stored[found.row]
+        self.published: Flags = found.published
+        self.payloads = Packed(found.payloads, found.payload_at)
+        self.ids = Packed(found.ids, found.id_at)
 
     def payload(self, at: Rows) -> list[bytes]:
-        found: list[bytes] = self.payloads.take(pa.array(at)).to_pylist()
-        return found
+        return self.payloads.take(at).list()
 
 
 class _Befores:
@@ -160,18 +158,17 @@ class _Befores:
         if self.first[i] == self.last[i] or self._found is None:
             return NOTHING
         at = self._at[self.first[i] : self.last[i]]
-        previous = unpack(self._found.payloads[int(at[0])].as_py())[0]
+        previous = unpack(self._found.payloads.text(int(at[0])))[0]
         if not self._columns.self_join[self._rows[i]]:
             return Before(previous)
-        return Before(previous, tuple(self._found.ids.take(pa.array(at)).to_pylist()))
+        return Before(previous, tuple(name.decode() for name in self._found.ids.take(at).list()))
 
     def packed(self, values: Packed) -> tuple[Rows, Packed]:
         """The publications that have something before them, and what the store is to keep of them."""
         some = np.flatnonzero(self.last > self.first)
         if not len(some) or self._found is None:
             return some, Packed.of([])
-        payloads = Packed.of_arrow(self._found.payloads)
-        ids = Packed.of_arrow(self._found.ids)
+        payloads, ids = self._found.payloads, self._found.ids
         if len(self._at) < len(self._found.rows):
             payloads, ids = payloads.take(self._at), ids.take(self._at)
         first, last, rows = self.first[some], self.last[some], self._rows[some]
@@ -196,8 +193,8 @@ class _Publications:
     def partitions(self, i: int) -> tuple[int, ...]:
         return _partitions(self.columns, int(self.rows[i]))
 
-    def topics(self) -> Any:
-        return Packed.gather(self.columns.topic, self.rows).arrow(pa.large_string())
+    def topics(self) -> FlatTexts:
+        return FlatTexts(*self.columns.topic.take(self.rows).for_kernel())
 
 
 class Engine:
@@ -551,7 +548,7 @@ class _Chunk:
             subscriber_id=_text(columns.party_id, rows),
             payload=Text(self.packed.at[rows], self.packed.at[rows + 1], self.packed.data),
         )
-        found = _Found(self.engine._store.apply(batch, find=find, columns=("payload",)), rows)
+        found = _Found(self.engine._store.apply_columns(batch, find=find), rows)
         self.engine._store.tick(int(self.log_time[-1]))
         self.repeats = rows[self.engine._store.repeats]
         return found
@@ -571,7 +568,9 @@ class _Chunk:
                 kept = self._last_of_its_id(rows)[some]
                 if not kept.all():
                     some, packed = some[kept], packed.take(np.flatnonzero(kept))
-                self.engine._store.amend(Packed.gather(columns.id, rows[some]).arrow(), packed.arrow())
+                self.engine._store.amend(
+                    _text(columns.id, rows[some]), Text(packed.at[:-1], packed.at[1:], packed.data)
+                )
         return _Publications(columns, rows, before)
 
     def _last_of_its_id(self, rows: Rows) -> Flags:

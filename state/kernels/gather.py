@@ -72,6 +72,29 @@ def copy_bytes(memory: Memory, items: Array, part: int, offsets: Array, out: Arr
 
 
 @kernel
+def pair_sizes(memory: Memory, items: Array, published: Array, id_at: Array, payload_at: Array) -> None:
+    """Which items are publications, and where their ids and payloads begin and end, one behind the other."""
+    id_at[0] = payload_at[0] = 0
+    for at in range(len(items)):
+        held = memory.items[items[at]]
+        published[at] = (held.flags & IS_PUBLICATION) != 0
+        low, high = heap.id_span(memory, held.blob)
+        id_at[at + 1] = id_at[at] + high - low
+        low, high = heap.payload_span(memory, held.blob)
+        payload_at[at + 1] = payload_at[at] + high - low
+
+
+@kernel
+def copy_pairs(memory: Memory, items: Array, id_at: Array, ids: Array, payload_at: Array, payloads: Array) -> None:
+    for at in range(len(items)):
+        blob = memory.items[items[at]].blob
+        low, high = heap.id_span(memory, blob)
+        heap.put_bytes(ids, id_at[at], memory.heap, low, high)
+        low, high = heap.payload_span(memory, blob)
+        heap.put_bytes(payloads, payload_at[at], memory.heap, low, high)
+
+
+@kernel
 def _digits(value: int) -> int:
     rest = np.uint64(value)
     count = 1

@@ -194,13 +194,3 @@ def rebuild_node_map(memory: Memory, table: Array) -> None:
             while table[at] != NONE:
                 at = (at + 1) & mask
             table[at] = node
-
-
-@kernel
-def within(times: Array, farthest: int, exempt: int) -> bool:
-    """Whether all times lie within `farthest` of 0, but for those that stand for none."""
-    for at in range(len(times)):
-        time = times[at]
-        if time != exempt and (time > farthest or time < -farthest):
-            return False
-    return True
