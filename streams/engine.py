@@ -72,6 +72,7 @@ from streams.kernels import pack_all, packed_ends
 from streams.notifications import as_columns, notifications_of, tell
 from streams.progress import Progress, decode_progress, encode_progress
 from streams.reference import EARLIER, offer_of, query_of
+from streams.repeats import Repeats
 from streams.routing import Directory, reports
 from streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
 from streams.subscribers import ALWAYS as ALWAYS_MATCHES
@@ -98,7 +99,7 @@ NO_CONDITION: Final = b"\x02\x00\x00"  # in Avro: one disjunct of no constraints
 @dataclass(slots=True)
 class Effects:
     """What a chunk has led to. `live`: the raw rendezvous record of a subscription that is held, or None for one that is not; auctions
-    in the same way, under their key."""
+    and repeats in the same way, under their keys."""
 
     told: list[NotificationColumns] = field(default_factory=list)
     best: list[Notification] = field(default_factory=list)
@@ -207,6 +208,8 @@ class Engine:
         self.progress = Progress()
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
+        self.repeats = Repeats(store)
+        self.applied = 0  # up to which offset; at least once, a rebuilt state may be ahead of what is read again
         self._store = store
         self._index = Index() if in_memory else None
         self.cut: dict[int, int] = {}  # highest offset of each publications partition before the chunk
@@ -228,7 +231,23 @@ class Engine:
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), effects)
         chunk.loud_from = self._loud_from(columns, fresh)
         chunk.run(offsets)
+        if effects.dropped:
+            self._note_repeats(chunk, np.asarray(offsets, np.int64))
+        if self.repeats:
+            effects.live.update(dict.fromkeys(self.repeats.forget(self._rebuilt_from(self.progress.log_time))))
+        self.applied = max(self.applied, offsets[-1] + 1)
         return effects
+
+    def _note_repeats(self, chunk: _Chunk, offsets: Rows) -> None:
+        """Publications that were dropped; but for those that are read again, of which the first reading has decided."""
+        dropped = (chunk.columns.kind == PUBLICATION) & ~chunk.came
+        dropped[chunk.repeats] = True
+        rows = np.flatnonzero(dropped & (offsets >= self.applied))
+        chunk.effects.live.update(self.repeats.note(offsets[rows], chunk.log_time[rows]))
+
+    def _rebuilt_from(self, log_time: int) -> int:
+        """What arrived earlier is not held, nor was it there when what is held came."""
+        return log_time - 2 * self.hot_window
 
     def _loud_from(self, columns: RendezvousColumns, fresh: Flags) -> int:
         """The first row from which on auctions are this version's: until it came, the earlier version has told what there was."""
@@ -266,7 +285,7 @@ class Engine:
 
     def commit(self, offset: int) -> None:
         """Rows, progress and offset in one write."""
-        self._store.put_meta(PROGRESS, encode_progress(self.progress, offset))
+        self._store.put_meta(PROGRESS, encode_progress(self.progress, max(self.applied, offset)))
         self._store.commit(offset)
 
     def close(self) -> None:
@@ -312,8 +331,9 @@ class Engine:
         value = self._store.get_meta(PROGRESS)
         if value is None:
             raise ValueError(f"{self._store.path} was not written by a worker")
-        self.progress, _ = decode_progress(value)
+        self.progress, self.applied = decode_progress(value)
         self.cut = self.progress.cut()
+        self.repeats.load()
         for slot, payload in self.auctions.stored():
             self.auctions.open(*auction_of(payload), payload, slot)
         for batch in self._store.scan("subscription", ("payload",)):
@@ -325,17 +345,25 @@ class Engine:
         self.progress.gone.fold(self.horizon(self.progress.log_time))
         self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
 
-    def remember(self, values: Sequence[bytes], timestamps: Sequence[int]) -> None:
-        """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from."""
+    def remember(
+        self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int], log_time: int
+    ) -> None:
+        """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from.
+
+        After the repeats. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped long after
+        its arrival: nobody knows any more which of that were repeats, and it is not needed.
+        """
         columns = decode_rendezvous_chunk(values)
-        wanted = (columns.kind == PUBLICATION) | (columns.kind == 0)
         # subscriptions tell the time as well, though they come from elsewhere
         log_times = self._log_times(columns, timestamps, np.ones(len(columns), np.bool_))
+        wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self._rebuilt_from(log_time))
+        wanted &= ~self.repeats.among(np.asarray(offsets, np.int64))
         chunk = _Chunk(self, columns, list(values), wanted, log_times, Effects())
         chunk.remember()
 
-    def adopt(self, values: Sequence[bytes], open_auctions: Sequence[bytes], progress: Progress) -> None:
+    def adopt(self, values: Sequence[bytes], open_auctions: Sequence[bytes], progress: Progress, reached: int) -> None:
         """Live subscriptions and open auctions as the changelog has them, and how far they had come. After the publications."""
+        self.applied = reached
         gone = self.progress.gone
         gone.published, gone.expires = progress.gone.published, progress.gone.expires
         self.progress = Progress(progress.log_time, progress.seen, progress.complete_from, gone, progress.silent)

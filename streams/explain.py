@@ -36,10 +36,8 @@ from schemas import (
     decode_subscription,
 )
 from schemas.times import datetime_of
-from streams.auctions import KEY
 from streams.directory import group_of, read_directory
 from streams.identity import notification_id
-from streams.matcher import PROGRESS
 from streams.outgoing import partition_of
 from streams.reference import offer_of, overlap, query_of
 from streams.router import normal_form
@@ -336,8 +334,8 @@ class Explainer:
         """The earlier subscription of the same subscriber that has the publication already."""
         offer = offer_of(p, {})
         for message in self._scan(self._topics.live, partition):
-            if message.value() is None or message.key() == PROGRESS or message.key().startswith(KEY):
-                continue
+            if message.value() is None or message.key().startswith(b"\0"):
+                continue  # progress, auctions, repeats
             other = decode_rendezvous(message.value()).record
             if (
                 isinstance(other, CanonicalSubscription)

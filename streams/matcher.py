@@ -1,7 +1,8 @@
 """The matcher: reads one rendezvous partition, finds the pairs, and says what to send and to remember.
 
-The changelog holds each live subscription, as its rendezvous record, and under a key that no id can have, the progress of the
-partition. Publications come back from the rendezvous log itself.
+The changelog holds each live subscription, as its rendezvous record, and under keys that no id can have, the progress of the
+partition, its open auctions (`streams.auctions`), and which publications of the last two hot windows it has dropped as repeats
+(`streams.repeats`). Publications come back from the rendezvous log itself.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Matcher:
                 len(effects.moved),
                 effects.moved[0].decode(),
             )
-        progress = encode_progress(self._engine.progress, records[-1].offset + 1)
+        progress = encode_progress(self._engine.progress, self._engine.applied)
         outgoing.log(topics.live, self._engine.number, PROGRESS, progress)
         return outgoing
 
@@ -94,11 +95,12 @@ class Matcher:
 
     def idle(self) -> Outgoing | None:
         """A tick, as long as there is anything that time could end."""
-        if not any(self._engine.size) and not len(self._engine.auctions):
+        engine = self._engine
+        if not (any(engine.size) or engine.auctions or engine.repeats):
             return None
         outgoing = Outgoing()
-        tick = Rendezvous("none", 0, 0, 0, self._engine.version, (self._engine.number,))
-        outgoing.send(self._sinks.topics.rendezvous, (self._engine.number,), None, encode(tick))
+        tick = Rendezvous("none", 0, 0, 0, engine.version, (engine.number,))
+        outgoing.send(self._sinks.topics.rendezvous, (engine.number,), None, encode(tick))
         return outgoing
 
     def committed(self, offset: int) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.topics import Topics
-from streams.auctions import KEY
+from streams import auctions, repeats
 from streams.connection import Connection
 from streams.engine import Engine
 from streams.gone import FOREVER, Gone
@@ -99,10 +99,10 @@ async def _rebuild(
     first: int,
     entry: Directory,
 ) -> None:
-    """Publications from the last two hot windows of the log: what is held from the last one carries what was the previous
-    publication then. After them the live subscriptions, from the changelog."""
-    progress, live, auctions = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
-    if progress is None:
+    """Publications from the last two hot windows of the log, but for those that were repeats: what is held from the last one carries
+    what was the previous publication then. After them the live subscriptions, from the changelog."""
+    changelog = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
+    if changelog.progress is None:
         if committed > first:
             raise UserError(
                 f"partition {engine.number} has been matched up to offset {committed}, but {topics.live} is empty: its "
@@ -110,7 +110,8 @@ async def _rebuild(
             )
         engine.begin(entry)
         return
-    reached, known = progress
+    known, reached = changelog.progress
+    engine.repeats.restore(changelog.repeats)
     start = await offset_at(connection, rendezvous, known.log_time - 2 * engine.hot_window)
     start = first if start is None else max(first, start)
     cut_off = start == first > 0
@@ -121,26 +122,36 @@ async def _rebuild(
             known.gone = Gone(FOREVER, FOREVER)
             cut_off = False
         values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
-        await asyncio.to_thread(engine.remember, values, stamps)
+        await asyncio.to_thread(engine.remember, values, stamps, [r.offset for r in records], known.log_time)
         engine.commit(records[-1].offset + 1)
-    await asyncio.to_thread(engine.adopt, live, auctions, known)
-    engine.commit(max(committed, reached))
+    await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
+    engine.commit(committed)
 
 
-async def _read_changelog(
-    connection: Connection, changelog: TopicPartition
-) -> tuple[tuple[int, Progress] | None, list[bytes], list[bytes]]:
-    """The offset that the changelog has reached, with the progress there; live subscriptions; open auctions."""
-    progress: tuple[int, Progress] | None = None
-    live: dict[bytes, bytes] = {}
+class _Changelog(NamedTuple):
+    """`progress`: with the offset that the changelog has reached. Live subscriptions, open auctions; repeats with their keys."""
+
+    progress: tuple[Progress, int] | None
+    live: list[bytes]
+    auctions: list[bytes]
+    repeats: dict[bytes, bytes]
+
+
+async def _read_changelog(connection: Connection, changelog: TopicPartition) -> _Changelog:
+    progress: tuple[Progress, int] | None = None
+    held: dict[bytes, bytes] = {}
     async for records in _metered(connection, changelog, *await bounds(connection, changelog)):
         for record in records:
             if record.key == PROGRESS:
-                known, reached = decode_progress(record.value)
-                progress = (reached, known)
+                progress = decode_progress(record.value)
             elif record.value is None:
-                live.pop(record.key, None)
+                held.pop(record.key, None)
             else:
-                live[record.key] = record.value
-    auctions = [live.pop(key) for key in [key for key in live if key.startswith(KEY)]]
-    return progress, list(live.values()), auctions
+                held[record.key] = record.value
+    others = {key: held.pop(key) for key in [key for key in held if key.startswith(b"\0")]}
+    return _Changelog(
+        progress,
+        list(held.values()),
+        [value for key, value in others.items() if key.startswith(auctions.KEY)],
+        {key: value for key, value in others.items() if key.startswith(repeats.KEY)},
+    )

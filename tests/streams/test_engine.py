@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from schemas import (
     encode,
 )
 from state import open_store
+from streams import repeats
 from streams.auctions import KEY
 from streams.engine import Before, Effects, Engine, pack, unpack
 from streams.progress import decode_progress, encode_progress
@@ -33,6 +35,14 @@ from streams.routing import Directory
 from tests.streams.logs import HOT, SECOND, START, logs
 
 EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Logs are short here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "BLOCK", 8)
+        yield
 
 
 def shown(notification: Notification) -> tuple[Any, ...]:
@@ -88,8 +98,9 @@ class Engines:
     def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1) -> None:
         self._directory, self._layout, self._in_memory, self._version = directory, layout, in_memory, version
         self._number = 0
-        self._changelog: dict[bytes, bytes] = {}
+        self.changelog: dict[bytes, bytes] = {}
         self._log: list[Rendezvous] = []
+        self._last = 0  # where the last chunk begins
         self.engine = self._open()
         if version > 1:
             self.engine.begin(entry_of(version))
@@ -100,39 +111,64 @@ class Engines:
         return Engine(0, HOT, store, in_memory=self._in_memory, version=self._version)
 
     def feed(self, chunk: list[Rendezvous]) -> Effects:
-        effects = feed(self.engine, chunk, len(self._log))
+        self._last = len(self._log)
+        effects = feed(self.engine, chunk, self._last)
         self._log += chunk
+        self._write(effects)
+        return effects
+
+    def _write(self, effects: Effects) -> None:
         for name, record in effects.live.items():
             if record is None:
-                self._changelog.pop(name, None)
+                self.changelog.pop(name, None)
             else:
-                self._changelog[name] = record
-        return effects
+                self.changelog[name] = record
 
     def commit(self) -> None:
         self.engine.commit(len(self._log))
 
-    def restart(self) -> None:
+    def restart(self, piece: int) -> None:
+        """What was committed, and then the rest of the log, in other chunks; what they lead to was sent before."""
         self.engine.close()
         self.engine = self._open()
-        assert self.engine.offset == len(self._log)
+        offset = self.engine.offset
+        assert offset is not None
         self.engine.load()
+        for start in range(offset, len(self._log), piece):
+            feed(self.engine, self._log[start : start + piece], start)
+        self.commit()
 
-    def rebuild(self) -> None:
-        """As `streams.recovery` does it: the publications of the last two hot windows, then the changelog."""
-        progress, _ = decode_progress(encode_progress(self.engine.progress, len(self._log)))
+    def rebuild(self, earlier: int = 0, behind: bool = False) -> None:
+        """As `streams.recovery` does it: the publications of the last two hot windows, then the changelog.
+
+        `earlier`: what was routed late was stamped later than it arrived, so that the stretch begins so many records earlier.
+        `behind`: the offset of the last chunk was not committed.
+        """
+        progress, reached = decode_progress(encode_progress(self.engine.progress, self.engine.applied))
+        assert reached == len(self._log)
         self.engine.close()
         self._number += 1
         self.engine = self._open()
         times = list(accumulate((envelope.arrived_at for envelope in self._log), max))
         start = next((i for i, at in enumerate(times) if at >= progress.log_time - 2 * HOT), len(times))
+        start = max(0, start - earlier)
         kept = self._log[start:]
+        self.engine.repeats.restore(
+            {name: value for name, value in self.changelog.items() if name.startswith(repeats.KEY)}
+        )
         if kept:
-            self.engine.remember([encode(envelope) for envelope in kept], times[start:])
-        auctions = [value for name, value in self._changelog.items() if name.startswith(KEY)]
-        live = [value for name, value in self._changelog.items() if not name.startswith(KEY)]
-        self.engine.adopt(live, auctions, progress)
-        self.engine.commit(len(self._log))
+            offsets = range(start, len(self._log))
+            self.engine.remember([encode(envelope) for envelope in kept], times[start:], offsets, progress.log_time)
+        auctions = [value for name, value in self.changelog.items() if name.startswith(KEY)]
+        live = [value for name, value in self.changelog.items() if not name.startswith(b"\0")]
+        self.engine.adopt(live, auctions, progress, reached)
+        self.engine.commit(self._last if behind else len(self._log))
+
+    def again(self) -> Effects:
+        """The last chunk once more: at least once, its changelog was written before its offset."""
+        effects = feed(self.engine, self._log[self._last :], self._last)
+        self._write(effects)
+        return effects
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
@@ -140,14 +176,23 @@ class Engines:
     logs(),
     st.lists(st.integers(0, 100), max_size=6),
     st.sampled_from(["dual", "two"]),
-    st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild"]), min_size=7, max_size=7),
+    st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again"]), min_size=7, max_size=7),
     st.sampled_from([0, 0, 5, 15, 30]),
+    st.sampled_from([0, 0, 3, 40]),
+    st.integers(1, 10),
 )
 @settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 def test_chunks_give_what_single_records_give(
-    in_memory: bool, log: list[Rendezvous], cuts: list[int], layout: str, between: list[str], old: int
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    between: list[str],
+    old: int,
+    earlier: int,
+    piece: int,
 ) -> None:
     version = 2 if old else 1
     reference = Partition(0, HOT, version)
@@ -172,12 +217,15 @@ def test_chunks_give_what_single_records_give(
                 assert engines.engine.progress.seen == reference.progress.seen
                 live = {name.decode() for name in engines.engine.subscribers.names()}
                 assert live == set(reference.subscriptions)
-                if then != "go on":
+                if then == "commit" or (then == "restart" and engines.engine.offset is None):
                     engines.commit()
                 if then == "restart":
-                    engines.restart()
-                elif then == "rebuild":
-                    engines.rebuild()
+                    engines.restart(piece)
+                elif then.startswith("rebuild"):
+                    engines.rebuild(earlier, then == "rebuild again")
+                    if then == "rebuild again":
+                        nothing = engines.again()
+                        assert not nothing.notifications + nothing.offers + nothing.requests
         finally:
             engines.engine.close()
 
@@ -247,6 +295,29 @@ def test_a_rebuilt_publication_has_the_earlier_ones_of_its_time(tmp_path: Path) 
     found = engines.feed([subscribed(1, START + 5 * SECOND)]).notifications
     engines.engine.close()
     assert [(n.publication_id, n.earlier_ids) for n in found] == [("p1", ())]
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_a_rebuilt_partition_knows_which_publication_of_an_id_counts(tmp_path: Path, in_memory: bool) -> None:
+    """Of 0, 15 and 30 s the second is a repeat of the first, and the third is none; what is rebuilt begins behind the first."""
+
+    def published(offset: int, seconds: int) -> Rendezvous:
+        at = START + seconds * SECOND
+        record = CanonicalPublication("p", None, "1", at, None, None, False, {}, None)
+        return Rendezvous("publications", 0, offset, at, 1, (0,), record)
+
+    def subscribed(seconds: int) -> Rendezvous:
+        at = START + seconds * SECOND
+        record = CanonicalSubscription("s", "anna", Version(at, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+        return Rendezvous("subscriptions", 0, 0, at, 1, (0,), record)
+
+    log = [published(0, 0), published(1, 15), published(2, 30), Rendezvous("none", 0, 0, START + 45 * SECOND, 1, (0,))]
+    engines = Engines(str(tmp_path), "dual", in_memory)
+    assert engines.feed(log).dropped == {"repeated_publication": 1}
+    engines.rebuild()
+    found = engines.feed([subscribed(45)]).notifications
+    engines.engine.close()
+    assert [n.published_at for n in found] == [START + 30 * SECOND]
 
 
 @given(st.binary(), st.none() | st.binary(min_size=1), st.lists(st.text(min_size=1), max_size=5))
