@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from schemas import Texts
 from streams.kernels import copy_texts, text_ends
@@ -39,10 +38,6 @@ class Packed(NamedTuple):
         data = np.empty(int(ends[-1]), np.uint8)
         copy_texts(heap, at, length, rows, ends, data)
         return cls(data, ends)
-
-    def arrow(self, kind: Any = None) -> Any:
-        wide = pa.large_binary() if kind is None else kind
-        return pa.Array.from_buffers(wide, len(self.at) - 1, [None, pa.py_buffer(self.at), pa.py_buffer(self.data)])
 
     def take(self, rows: I64) -> Packed:
         return Packed.gather(Texts(self.data, self.at[:-1], np.diff(self.at).astype(np.int32)), rows)

@@ -68,7 +68,7 @@ from streams.arrows import Packed
 from streams.attributes import take
 from streams.auctions import Auctions, Bidder, Changes
 from streams.gone import FOREVER, Gone
-from streams.kernels import pack_all, packed_ends
+from streams.kernels import fresh_rows, pack_all, packed_ends
 from streams.notifications import as_columns, notifications_of, tell
 from streams.progress import Progress, decode_progress, encode_progress
 from streams.reference import EARLIER, offer_of, query_of
@@ -259,16 +259,18 @@ class Engine:
 
     def _fresh(self, columns: RendezvousColumns, effects: Effects) -> Flags:
         """Not at or below the highest offset seen of their origin."""
-        fresh = np.ones(len(columns), np.bool_)
-        origin, partition, offset = columns.origin, columns.partition, columns.offset
-        pairs = (origin.astype(np.int64) << 32) | partition
-        for pair in np.unique(pairs[origin != FROM_NONE]).tolist():
-            rows = np.flatnonzero(pairs == pair)
-            key = (ORIGINS[pair >> 32], pair & 0xFFFFFFFF)
-            seen = np.maximum.accumulate(np.concatenate(([self.progress.seen.get(key, -1)], offset[rows])))
-            fresh[rows] = offset[rows] > seen[:-1]
-            self.progress.seen[key] = int(seen[-1])
-        repeats = len(fresh) - int(fresh.sum())
+        origin, partition = columns.origin, columns.partition
+        fresh = np.empty(len(columns), np.bool_)
+        seen = np.full((len(ORIGINS), int(partition.max(initial=0)) + 1), -1, np.int64)
+        known = self.progress.seen
+        for number, name in ORIGINS.items():
+            for at in range(seen.shape[1]):
+                seen[number, at] = known.get((name, at), -1)
+        repeats = fresh_rows(origin, partition, columns.offset, FROM_NONE, seen, fresh)
+        for number, name in ORIGINS.items():
+            for at, highest in enumerate(seen[number].tolist()):
+                if highest >= 0:
+                    known[name, at] = highest
         if repeats:
             effects.dropped["repeat"] += repeats
         return fresh
@@ -424,11 +426,10 @@ class Engine:
                 yield handle
 
 
-def _text(texts: Texts, rows: Rows) -> Text:
-    """Some rows of a column; none is empty."""
-    heap, at, length = texts.for_kernel()
-    low = at[rows]
-    return Text(low, low + np.maximum(length[rows], 0), heap)
+def _text(texts: Texts, rows: Rows | None = None) -> Text:
+    """Some rows of a column, or all; none is empty."""
+    heap, at, length = texts.for_kernel() if rows is None else texts.take(rows).for_kernel()
+    return Text(at, at + np.maximum(length, 0), heap)
 
 
 class _Chunk:
@@ -446,6 +447,8 @@ class _Chunk:
         self.engine, self.columns, self.values, self.effects = engine, columns, values, effects
         self.fresh, self.log_time = fresh, log_time
         self.came = fresh.copy()  # what has no effect is taken out of `fresh`, but lets time go on
+        # publications and nothing else, as most chunks are: no row has to be picked
+        self.plain = bool(((columns.kind == PUBLICATION) & fresh).all())
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
@@ -484,6 +487,8 @@ class _Chunk:
     def _subscriptions(self) -> None:
         """Who comes and who goes, in order. New ones are in the index from here on."""
         engine, columns = self.engine, self.columns
+        if self.plain:
+            return
         subscribers = engine.subscribers
         rows = np.flatnonzero(((columns.kind == SUBSCRIPTION) | (columns.kind == WITHDRAWAL)) & self.fresh)
         if not len(rows):
@@ -549,16 +554,24 @@ class _Chunk:
 
     def _store(self, find: str) -> _Found | None:
         columns = self.columns
-        rows = np.flatnonzero(self.fresh & (columns.kind != 0))
+        rows = self._all if self.plain else np.flatnonzero(self.fresh & (columns.kind != 0))
         if not len(rows):
             self.engine._store.tick(int(self.log_time[-1]))
             return None
+        self.packed = Packed.of(self.values)
+        batch = self._publications_alone() if self.plain else self._batch(rows)
+        found = _Found(self.engine._store.apply_columns(batch, find=find), rows)
+        self.engine._store.tick(int(self.log_time[-1]))
+        self.repeats = rows[self.engine._store.repeats]
+        return found
+
+    def _batch(self, rows: Rows) -> Batch:
+        columns = self.columns
         published = columns.kind[rows] == PUBLICATION
         subscribed = columns.kind[rows] == SUBSCRIPTION
         begins, ends = columns.begins_at[rows], columns.ends_at[rows]
         joins = columns.self_join[rows] & (published | subscribed)
-        self.packed = Packed.of(self.values)
-        batch = Batch(
+        return Batch(
             kind=CODES[columns.kind[rows]],
             id=_text(columns.id, rows),
             topic=_text(columns.topic, rows),
@@ -576,15 +589,37 @@ class _Chunk:
             subscriber_id=_text(columns.party_id, rows),
             payload=Text(self.packed.at[rows], self.packed.at[rows + 1], self.packed.data),
         )
-        found = _Found(self.engine._store.apply_columns(batch, find=find), rows)
-        self.engine._store.tick(int(self.log_time[-1]))
-        self.repeats = rows[self.engine._store.repeats]
-        return found
+
+    def _publications_alone(self) -> Batch:
+        """The same for a plain chunk: small ones come often, and every step has its price."""
+        columns, count = self.columns, len(self.columns)
+        none = np.zeros(count, np.bool_)
+        return Batch(
+            kind=np.full(count, CODES[PUBLICATION], np.uint8),
+            id=_text(columns.id),
+            topic=_text(columns.topic),
+            time=columns.begins_at,
+            arrived_at=columns.arrived_at,
+            now=self.log_time,
+            starts_at=np.full(count, EARLIEST, np.int64),
+            ends_at=np.full(count, NEVER, np.int64),
+            expires_at=columns.ends_at,
+            subtree=none,
+            valid=none,
+            self_join=columns.self_join,
+            earlier=np.where(columns.self_join, EARLIER, 1),
+            subscriber_id=_text(columns.party_id),
+            payload=Text(self.packed.at[:-1], self.packed.at[1:], self.packed.data),
+        )
+
+    @property
+    def _all(self) -> Rows:
+        return np.arange(len(self.columns))
 
     def _publications(self, found: _Found | None) -> _Publications:
         """The publications that were not dropped, each with what came before it on its topic, and stored with that."""
         columns = self.columns
-        rows = np.flatnonzero((columns.kind == PUBLICATION) & self.fresh)
+        rows = self._all if self.plain else np.flatnonzero((columns.kind == PUBLICATION) & self.fresh)
         if len(self.repeats):
             self.effects.dropped["repeated_publication"] += len(self.repeats)
             rows = np.setdiff1d(rows, self.repeats, assume_unique=True)
@@ -627,16 +662,18 @@ class _Chunk:
 
     def _tell(self, publications: _Publications, matched: Rows, handles: Rows) -> None:
         """Pairs that match, by publication: what of them is reported here, and not covered by an earlier subscription."""
+        if not len(matched):
+            return
         engine = self.engine
         subscribers = engine.subscribers
         flags = subscribers.flags[handles]
         start, at = publications.columns.partitions_start, publications.rows[matched]
         # one of the two is here alone: then here is where they meet
         told = ((flags & ALONE) != 0) | (start[at + 1] - start[at] == 1)
-        for pair in np.flatnonzero(~told).tolist():
+        for pair in (~told).nonzero()[0].tolist():
             partitions = publications.partitions(int(matched[pair]))
             told[pair] = reports(engine.number, subscribers.partitions[int(handles[pair])], partitions)
-        for pair in np.flatnonzero(told & ((flags & SELF_JOIN) != 0)).tolist():
+        for pair in (told & ((flags & SELF_JOIN) != 0)).nonzero()[0].tolist():
             low, high = (
                 np.searchsorted(matched, matched[pair], "left"),
                 np.searchsorted(matched, matched[pair], "right"),
@@ -844,7 +881,7 @@ class _Chunk:
             return
         columns, at, subscribers = publications.columns, publications.rows[matched], self.engine.subscribers
         told = tell(subscribers, handles, columns, at, self.log_time[rows], phase)
-        for i in np.flatnonzero(columns.self_join[at]).tolist():
+        for i in columns.self_join[at].nonzero()[0].tolist():
             earlier = publications.before[int(matched[i])].earlier
             if earlier:
                 for columns_told in told:

@@ -17,6 +17,7 @@ Times = npt.NDArray[np.int64]
 NEVER: Final = -(1 << 62)
 FOREVER: Final = 1 << 62  # later than any time that a record may carry
 SECOND: Final = 1_000_000
+FEW: Final = 64  # up to which one by one is quicker than by columns
 
 
 class Gone:
@@ -38,7 +39,9 @@ class Gone:
 
     def add_columns(self, held_at: Times, published_at: Times, expires_at: Times) -> None:
         """The same for many at once."""
-        if not len(held_at):
+        if len(held_at) <= FEW:
+            if len(held_at):
+                self.add(held_at.tolist(), published_at.tolist(), expires_at.tolist())
             return
         second, at = np.unique(held_at // SECOND, return_inverse=True)
         latest = np.full((2, len(second)), NEVER, np.int64)

@@ -25,6 +25,24 @@ def copy(source: U8, begin: Int, length: Int, out: U8, at: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
+def fresh_rows(origin: U8, partition: I32, offset: I64, none: Int, seen: npt.NDArray[np.int64], fresh: Any) -> Int:
+    """Which rows are above the highest offset of their origin: `seen[origin, partition]`, which goes on with them. Those of no origin are,
+    always. Returns how many are not."""
+    repeats = 0
+    for row in range(len(offset)):
+        if origin[row] == none:
+            fresh[row] = True
+            continue
+        highest = seen[origin[row], partition[row]]
+        fresh[row] = offset[row] > highest
+        if fresh[row]:
+            seen[origin[row], partition[row]] = offset[row]
+        else:
+            repeats += 1
+    return repeats
+
+
+@njit(cache=True, nogil=True)
 def text_ends(length: I32, rows: I64, ends: I64) -> None:
     """Where the texts of some rows end, one behind the other; none is empty."""
     end = np.int64(0)

@@ -37,11 +37,17 @@ class Metrics:
         self.items = Gauge("state_items", "Items in the store", ["partition"], **made)
         self.log_time = Gauge("log_time_seconds", "Log time of a rendezvous partition", ["partition"], **made)
 
+        self._of_topic: dict[str, list[Any]] = {}
+
     def chunk(self, topic: str, records: int, computed: float, sent: float) -> None:
-        self.records.labels(topic).inc(records)
-        self.chunk_records.labels(topic).observe(records)
-        self.compute.labels(topic).observe(computed)
-        self.send.labels(topic).observe(sent)
+        if topic not in self._of_topic:  # to look a counter up by its label costs as much as to count
+            counters: list[Any] = [self.records, self.chunk_records, self.compute, self.send]
+            self._of_topic[topic] = [counter.labels(topic) for counter in counters]
+        all_records, chunk_records, compute, send = self._of_topic[topic]
+        all_records.inc(records)
+        chunk_records.observe(records)
+        compute.observe(computed)
+        send.observe(sent)
 
     def forget_partitions(self) -> None:
         """What is measured per partition is measured anew: the partitions of a worker change."""
