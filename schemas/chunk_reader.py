@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -18,10 +18,28 @@ from schemas.avro_plain import Plain, compile_reader
 from schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
 from schemas.columns import Texts
 from schemas.definitions import Definition, by_fingerprint
-from schemas.entries import EntryList
+from schemas.entries import EntryList, Which
 from schemas.errors import SchemaError
 from schemas.kernels import read_avro, read_json
-from schemas.kernels.columns import ENTRIES, ITEMS, NAMES, NULL_LONG, SLOW
+from schemas.kernels.columns import (
+    BEGINS,
+    COUNT,
+    ENDS,
+    ENTRIES,
+    FIRST,
+    ITEMS,
+    LIST_COUNT,
+    LIST_FIRST,
+    NAME_AT,
+    NAME_LENGTH,
+    NAMES,
+    NULL_LONG,
+    READ,
+    SEEN,
+    SLOW,
+    SPANS,
+)
+from schemas.kernels.finish import put_starts
 from schemas.kernels.names import rehash
 from schemas.program import LONGS, SMALLS, TEXTS, avro_program, json_program
 from schemas.subschema import field_type, named_types
@@ -49,27 +67,25 @@ class ChunkReader:
         parts = [value if value is not None and len(value) <= limit else b"" for value in values]
         rows = len(parts)
         sizes = np.fromiter(map(len, parts), dtype=np.int64, count=rows)
-        self.ends: npt.NDArray[np.int64] = np.cumsum(sizes)
-        self.begins: npt.NDArray[np.int64] = self.ends - sizes
-        self.behind_at = int(self.ends[-1]) if rows else 0
-        joined = bytearray().join((*parts, *behind, bytes(spare)))
-        self.data: npt.NDArray[np.uint8] = np.frombuffer(joined, dtype=np.uint8)
+        self.spans = np.zeros((SPANS, rows), dtype=np.int64)
+        np.add.accumulate(sizes, out=self.spans[ENDS])
+        np.subtract(self.spans[ENDS], sizes, out=self.spans[BEGINS])
+        self.behind_at = int(self.spans[ENDS, -1]) if rows else 0
+        self._joined = bytearray().join((*parts, *behind, bytes(spare)))
+        self.data: npt.NDArray[np.uint8] = np.frombuffer(self._joined, dtype=np.uint8)
         self.result = np.zeros(rows, dtype=np.uint8)
         self.text_at = np.zeros((TEXTS, rows), dtype=np.int64)
-        self.text_length = np.full((TEXTS, rows), -1, dtype=np.int32)
-        self.longs = np.full((LONGS, rows), NULL_LONG, dtype=np.int64)
+        self.text_length = np.empty((TEXTS, rows), dtype=np.int32)
+        self.text_length.fill(-1)
+        self.longs = np.empty((LONGS, rows), dtype=np.int64)
+        self.longs.fill(NULL_LONG)
         self.smalls = np.zeros((SMALLS, rows), dtype=np.uint8)
-        self.first = np.zeros(rows, dtype=np.int64)
-        self.count = np.zeros(rows, dtype=np.int64)
-        self.list_first = np.zeros(rows, dtype=np.int64)
-        self.list_count = np.zeros(rows, dtype=np.int64)
-        self.items = np.zeros(4 * rows + 16, dtype=np.int32)
-        self.fill = np.zeros(3, dtype=np.int64)
-        self._table = np.full(2 * _NAMES_AT_FIRST, -1, dtype=np.int32)
-        self._name_at = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
-        self._name_length = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
-        self._seen = np.full(_NAMES_AT_FIRST + 1, -1, dtype=np.int64)
-        self._seen_entry = np.zeros(_NAMES_AT_FIRST + 1, dtype=np.int64)
+        self.items = np.empty(4 * rows + 16, dtype=np.int32)
+        self.fill = np.zeros(4, dtype=np.int64)
+        self._table = np.empty(2 * _NAMES_AT_FIRST, dtype=np.int32)
+        self._table.fill(-1)
+        self._names = np.empty((4, _NAMES_AT_FIRST + 1), dtype=np.int64)
+        self._names[SEEN].fill(-1)
         self.entries = EntryList(_ENTRIES_AT_FIRST * rows + 64)
         self.definitions: dict[int, Definition] = {}
         self.extra = bytearray()
@@ -81,19 +97,24 @@ class ChunkReader:
     # ------------------------------------------------------------------------------------------------------------ kernels
 
     def read(self, values: Sequence[bytes | None], registry: Registry | None, json: bool) -> None:
-        firsts = self._first_bytes()
-        if SINGLE_OBJECT[0] in firsts:
-            for fingerprint, definition in by_fingerprint(self.name).items():
-                self._read_avro(SINGLE_OBJECT + fingerprint, definition)
-        if registry is not None and CONFLUENT[0] in firsts:
+        for fingerprint, definition in by_fingerprint(self.name).items():
+            if not self.left():
+                return
+            self._read_avro(SINGLE_OBJECT + fingerprint, definition)
+        if registry is not None and self.left():
             for header, definition in self._registered(values, registry).items():
                 self._read_avro(header, definition)
-        if json and firsts & _JSON_STARTS:
+        if json and self.left():
             self._read_json()
 
-    def _first_bytes(self) -> set[int]:
-        filled = self.begins[self.ends > self.begins]
-        return set(np.unique(self.data[filled]).tolist())
+    def left(self) -> int:
+        """How many rows are not read."""
+        return len(self.result) - int(self.fill[READ])
+
+    def leave(self, row: int) -> None:
+        """To the plain path, after all."""
+        self.result[row] = SLOW
+        self.fill[READ] -= 1
 
     def _registered(self, values: Sequence[bytes | None], registry: Registry) -> dict[bytes, Definition]:
         headers = {value[:5] for value in values if value and value[:1] == CONFLUENT and len(value) >= 5}
@@ -111,15 +132,14 @@ class ChunkReader:
             return
         number = len(self.definitions) + 1
         self.definitions[number] = definition
-        marker = np.frombuffer(bytearray(header), dtype=np.uint8)
+        marker = _marker(header)
         row = 0
         while True:
             entries = self.entries
             row = read_avro.read_rows(
-                self.data, self.begins, self.ends, row, number, marker, program.steps, program.symbols, program.nodes,
+                self.data, self.spans, row, number, marker, program.steps, program.symbols, program.nodes,
                 program.children, program.value_tags, self.text_at, self.text_length, self.longs, self.smalls, self.result,
-                self._table, SEED, self._name_at, self._name_length, self._seen, self._seen_entry, self.first, self.count,
-                entries.name, entries.tag, entries.bits, entries.length, self.list_first, self.list_count, self.items,
+                self._table, SEED, self._names, entries.name, entries.tag, entries.bits, entries.length, self.items,
                 self.fill,
             )  # fmt: skip
             if row == len(self):
@@ -132,10 +152,9 @@ class ChunkReader:
         while True:
             entries = self.entries
             row = read_json.read_rows(
-                self.data, self.begins, self.ends, row, _JSON_PASS, program.field_text, program.field_ends,
-                program.field_steps, program.symbol_text, program.symbol_ends, program.symbol_rows, self.text_at,
-                self.text_length, self.longs, self.smalls, self.result, self._table, SEED, self._name_at, self._name_length,
-                self._seen, self._seen_entry, self.first, self.count, entries.name, entries.tag, entries.bits,
+                self.data, self.spans, row, _JSON_PASS, program.field_text, program.field_ends, program.field_steps,
+                program.symbol_text, program.symbol_ends, program.symbol_rows, self.text_at, self.text_length, self.longs,
+                self.smalls, self.result, self._table, SEED, self._names, entries.name, entries.tag, entries.bits,
                 entries.length, self.fill,
             )  # fmt: skip
             if row == len(self):
@@ -144,35 +163,33 @@ class ChunkReader:
 
     def _grow(self, row: int) -> None:
         """Makes room for all that a row may hold, going by its size, and doubles at least what has to grow."""
-        entries, names, items = self.fill.tolist()
-        size = int(self.ends[row] - self.begins[row])
+        entries, names, items, _ = self.fill.tolist()
+        size = int(self.spans[ENDS, row] - self.spans[BEGINS, row])
         most = size // _SMALLEST_ENTRY + 1
         if entries + most > len(self.entries):
             self.entries.grow(entries, max(2 * len(self.entries), entries + most))
         if items + size > len(self.items):
-            self.items = np.concatenate((self.items, np.zeros(len(self.items) + size, dtype=np.int32)))
+            self._grow_items(size)
         if 2 * (names + most) > len(self._table):
             slots = len(self._table)
             while 2 * (names + most) > slots:
                 slots *= 2
-            more = slots // 2 + 1 - len(self._name_at)
-            self._name_at = np.concatenate((self._name_at, np.zeros(more, dtype=np.int64)))
-            self._name_length = np.concatenate((self._name_length, np.zeros(more, dtype=np.int64)))
-            self._seen = np.concatenate((self._seen, np.full(more, -1, dtype=np.int64)))
-            self._seen_entry = np.concatenate((self._seen_entry, np.zeros(more, dtype=np.int64)))
-            self._table = np.full(slots, -1, dtype=np.int32)
-            rehash(self.data, self._table, SEED, self._name_at, self._name_length, names)
+            more = np.full((4, slots // 2 + 1 - self._names.shape[1]), -1, dtype=np.int64)
+            self._names = np.concatenate((self._names, more), axis=1)
+            self._table = np.empty(slots, dtype=np.int32)
+            rehash(self.data, self._table, SEED, self._names[NAME_AT], self._names[NAME_LENGTH], names)
+
+    def _grow_items(self, more: int) -> None:
+        self.items = np.concatenate((self.items, np.empty(len(self.items) + more, dtype=np.int32)))
 
     # ------------------------------------------------------------------------------------------------------- row by row
 
     def read_rest(self, decode: Callable[[int], T], put: Callable[[int, T], None]) -> None:
         """Decodes what the kernels left; what cannot be decoded is an error."""
+        if not self.left():
+            return
         rest = np.flatnonzero(self.result == SLOW)
-        self.text_length[:, rest] = -1
-        self.longs[:, rest] = NULL_LONG
-        self.smalls[:, rest] = 0
-        self.count[rest] = 0
-        self.list_count[rest] = 0
+        self._clear(rest)
         for row in rest.tolist():
             try:
                 put(row, decode(row))
@@ -183,11 +200,14 @@ class ChunkReader:
     def fail(self, row: int, error: SchemaError) -> None:
         self.errors.append((row, error))
         self.result[row] = SLOW
-        self.text_length[:, row] = -1
-        self.longs[:, row] = NULL_LONG
-        self.smalls[:, row] = 0
-        self.count[row] = 0
-        self.list_count[row] = 0
+        self._clear(row)
+
+    def _clear(self, rows: int | npt.NDArray[np.int64]) -> None:
+        self.text_length[:, rows] = -1
+        self.longs[:, rows] = NULL_LONG
+        self.smalls[:, rows] = 0
+        self.spans[COUNT, rows] = 0
+        self.spans[LIST_COUNT, rows] = 0
 
     def put_text(self, column: int, row: int, value: str | bytes | None) -> None:
         if value is not None:
@@ -198,8 +218,8 @@ class ChunkReader:
 
     def put_attributes(self, row: int, attributes: dict[str, Any]) -> None:
         at = int(self.fill[ENTRIES])
-        self.first[row] = at
-        self.count[row] = len(attributes)
+        self.spans[FIRST, row] = at
+        self.spans[COUNT, row] = len(attributes)
         if at + len(attributes) > len(self.entries):
             self.entries.grow(at, 2 * (at + len(attributes)))
         numbers = self._numbers()
@@ -217,13 +237,8 @@ class ChunkReader:
         return self._name_numbers
 
     def _kernel_names(self) -> list[str]:
-        heap = self.data
-        return [
-            heap[at : at + length].tobytes().decode()
-            for at, length in zip(
-                self._name_at[: self.fill[NAMES]].tolist(), self._name_length[: self.fill[NAMES]].tolist(), strict=True
-            )
-        ]
+        at, length = self._names[:SEEN, : self.fill[NAMES]].tolist()
+        return [self._joined[begin : begin + size].decode() for begin, size in zip(at, length, strict=True)]
 
     # ------------------------------------------------------------------------------------------------------------ results
 
@@ -241,22 +256,27 @@ class ChunkReader:
 
     def attributes(self) -> Attributes:
         names = list(self._name_numbers) if self._name_numbers is not None else self._kernel_names()
-        start = np.zeros(len(self) + 1, dtype=np.int64)
-        np.cumsum(self.count, out=start[1:])
-        return self.entries.in_order(names, start, self.first, self.count, self.data)
+        start, which = self._in_order(FIRST, COUNT)
+        return self.entries.taken(names, start, which, self.data)
 
     def lists(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        start = np.zeros(len(self) + 1, dtype=np.int64)
-        np.cumsum(self.list_count, out=start[1:])
-        order = np.repeat(self.list_first - start[:-1], self.list_count) + np.arange(start[-1])
-        return start, self.items[order]
+        start, which = self._in_order(LIST_FIRST, LIST_COUNT)
+        return start, self.items[which]
+
+    def _in_order(self, first: int, count: int) -> tuple[npt.NDArray[np.int64], Which]:
+        """What was collected in any order of rows: where each row's part starts in the rows' order, and what to take for that."""
+        begin, size = self.spans[first], self.spans[count]
+        start = np.empty(len(self) + 1, dtype=np.int64)
+        if put_starts(begin, size, start):
+            return start, slice(int(start[-1]))
+        return start, np.repeat(begin - start[:-1], size) + np.arange(start[-1])
 
     def put_list(self, row: int, numbers: Sequence[int]) -> None:
         at = int(self.fill[ITEMS])
-        self.list_first[row] = at
-        self.list_count[row] = len(numbers)
+        self.spans[LIST_FIRST, row] = at
+        self.spans[LIST_COUNT, row] = len(numbers)
         if at + len(numbers) > len(self.items):
-            self.items = np.concatenate((self.items, np.zeros(len(self.items) + len(numbers), dtype=np.int32)))
+            self._grow_items(len(numbers))
         self.items[at : at + len(numbers)] = numbers
         self.fill[ITEMS] = at + len(numbers)
 
@@ -269,7 +289,9 @@ class ChunkReader:
         return part_reader(self.definitions[int(self.result[row])], path)
 
 
-_JSON_STARTS: Final = frozenset(b"{ \t\r\n")
+@lru_cache(maxsize=256)  # as many schemas as a registry may have in use
+def _marker(header: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(bytearray(header), dtype=np.uint8)
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -34,13 +35,9 @@ from schemas.program import avro_program
 from schemas.subschema import field_type, named_types
 from schemas.value_fields import plain_value
 
-_LONGEST: Final = 10  # bytes of an integer
-_ENVELOPE: Final = 16 * _LONGEST  # all integers, lengths and branches of a record but those of lists and attributes
-_ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
 _ROLES: Final = ("subscriber", "publisher")
 _PHASES: Final = ("past", "live", "backfill", "best")
 _NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null}'}  # no earlier ids, no value
-_JSON_NUMBERS: Final = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 
 
 def encode_rendezvous_publications(
@@ -61,23 +58,17 @@ def encode_rendezvous_publications(
     rows = as_kernel(rows, np.int64)
     attributes = columns.attributes
     names = [name.encode() for name in attributes.names]
-    name_start = np.zeros(len(names) + 1, dtype=np.int64)
-    np.cumsum([len(name) for name in names], out=name_start[1:])
-    forms = Texts.of([condition_bytes(where[row]) if row in where else None for row in rows.tolist()])
-    texts = (columns.publication_id, columns.publisher_id, columns.topic, columns.best_attribute, columns.body)
-    size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
-    size += sum(int(np.maximum(each.length[rows], 0).sum(dtype=np.int64)) for each in texts)
-    size += _attribute_bytes(columns, rows, name_start)
-    out = np.empty(size, dtype=np.uint8)
-    ends = np.zeros(len(rows), dtype=np.int64)
-    write.write_publications(
-        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
+    name_start = np.array([0, *accumulate(map(len, names))], dtype=np.int64)
+    forms = Texts.of([condition_bytes(where[row]) if row in where else None for row in rows.tolist()] if where else ())
+    ends = np.empty(len(rows), dtype=np.int64)
+    out = write.write_publications(
+        ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
         columns.arrived_at, routing_version,
         as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32), attributes.heap,
         columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
         columns.topic.at, columns.topic.length, columns.published_at, columns.expires_at, columns.best,
         columns.best_attribute.at, columns.best_attribute.length, columns.self_join, attributes.start,
-        _array(b"".join(names)), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
+        _joined(names), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
         forms.heap, forms.at, forms.length, columns.body.at, columns.body.length,
     )  # fmt: skip
     return _checked(_cut(out, ends), ends)
@@ -96,13 +87,9 @@ def encode_rendezvous_subscriptions(
     header = _array(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     forms = Texts.of(where)
-    texts = (columns.subscription_id, columns.subscriber_id, columns.topic)
-    size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
-    size += sum(int(np.maximum(each.length[rows], 0).sum(dtype=np.int64)) for each in texts)
-    out = np.empty(size, dtype=np.uint8)
-    ends = np.zeros(len(rows), dtype=np.int64)
-    write.write_subscriptions(
-        out, ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
+    ends = np.empty(len(rows), dtype=np.int64)
+    out = write.write_subscriptions(
+        ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
         columns.arrived_at, routing_version, as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32),
         columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
         columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
@@ -112,24 +99,14 @@ def encode_rendezvous_subscriptions(
 
 
 def _checked(values: list[bytes], ends: Longs) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
-    errors = []
+    errors: list[tuple[int, SchemaError]] = []
+    if len(ends) == 0 or ends[-1] <= MAX_CANONICAL_BYTES:
+        return values, errors  # not even all of them together are too large
     for index in np.flatnonzero(np.diff(ends, prepend=0) > MAX_CANONICAL_BYTES).tolist():
         reason = f"the record would have {len(values[index])} bytes within: at most {MAX_CANONICAL_BYTES} are taken"
         errors.append((index, SchemaError("too_large", reason)))
         values[index] = b""
     return values, errors
-
-
-def _attribute_bytes(columns: PublicationColumns, rows: Longs, name_start: Longs) -> int:
-    """An upper bound of what the attributes of the rows need."""
-    attributes = columns.attributes
-    if len(attributes.name) == 0:
-        return _LONGEST * len(rows)
-    each = np.diff(name_start)[attributes.name] + attributes.length + _ENTRY
-    before = np.zeros(len(each) + 1, dtype=np.int64)
-    np.cumsum(each, out=before[1:])
-    sizes = before[attributes.start[rows + 1]] - before[attributes.start[rows]]
-    return int(sizes.sum()) + _LONGEST * len(rows)
 
 
 def encode_notifications(
@@ -139,19 +116,13 @@ def encode_notifications(
     if columns.earlier_ids or columns.value:
         tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
     else:
-        nothing = _NO_TAIL[format]
-        tails = Texts(_array(nothing), np.zeros(rows, dtype=np.int64), np.full(rows, len(nothing), dtype=np.int32))
-    texts = (
-        columns.notification_id,
-        columns.subscription_id,
-        columns.subscription_version,
-        columns.publication_id,
-        columns.recipient_id,
-    )
-    parts: list[npt.NDArray[np.generic]] = []
-    for each in texts:
-        parts += each.for_kernel()
-    rest = (
+        tails = Texts.alike(_array(_NO_TAIL[format]), rows)
+    parts = (
+        *columns.notification_id.for_kernel(),
+        *columns.subscription_id.for_kernel(),
+        *columns.subscription_version.for_kernel(),
+        *columns.publication_id.for_kernel(),
+        *columns.recipient_id.for_kernel(),
         as_kernel(columns.role, np.uint8),
         *columns.topic.for_kernel(),
         as_kernel(columns.published_at, np.int64),
@@ -159,19 +130,11 @@ def encode_notifications(
         as_kernel(columns.phase, np.uint8),
         *tails.for_kernel(),
     )
-    size = sum(int(each.length.sum(dtype=np.int64)) for each in (*texts, columns.topic))
-    ends = np.zeros(rows, dtype=np.int64)
+    ends = np.empty(rows, dtype=np.int64)
     if format == "json":
-        words, word_ends = _words()
-        # Every byte of a text may become six.
-        size = 6 * size + rows * (len(words) + _JSON_NUMBERS) + int(tails.length.sum(dtype=np.int64))
-        out = np.empty(size, dtype=np.uint8)
-        write.write_json_notifications(out, ends, words, word_ends, *parts, *rest)
+        out = write.write_json_notifications(ends, *_words(), *parts)
     else:
-        header = _array(avro_header("notification", registry))
-        size += rows * (_ENVELOPE + len(header)) + int(tails.length.sum(dtype=np.int64))
-        out = np.empty(size, dtype=np.uint8)
-        write.write_notifications(out, ends, header, *parts, *rest)
+        out = write.write_notifications(ends, _array(avro_header("notification", registry)), *parts)
     return _cut(out, ends)
 
 
@@ -194,7 +157,7 @@ def _words() -> tuple[npt.NDArray[np.uint8], Longs]:
     fields = [f',"{each["name"]}":' for each in current("notification").schema["fields"][:10]]
     fields[0] = "{" + fields[0][1:]
     words = [word.encode() for word in (*fields, *(f'"{symbol}"' for symbol in (*_ROLES, *_PHASES)))]
-    return _array(b"".join(words)), np.cumsum([len(word) for word in words], dtype=np.int64)
+    return _joined(words), np.cumsum([len(word) for word in words], dtype=np.int64)
 
 
 @cache
@@ -214,14 +177,19 @@ def _branch_of_tag() -> npt.NDArray[np.uint8]:
     return branches
 
 
+@lru_cache(maxsize=64)  # headers and tails
 def _array(raw: bytes) -> npt.NDArray[np.uint8]:
+    return _joined((raw,))
+
+
+def _joined(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     """Writable, as the arrays are that kernels were compiled for."""
-    return np.frombuffer(bytearray(raw), dtype=np.uint8)
+    return np.frombuffer(bytearray().join(parts), dtype=np.uint8)
 
 
 def _cut(out: npt.NDArray[np.uint8], ends: Longs) -> list[bytes]:
     if len(ends) == 0:
         return []
-    raw = out[: ends[-1]].tobytes()
-    stops: Sequence[int] = ends.tolist()
-    return [raw[begin:stop] for begin, stop in zip((0, *stops[:-1]), stops, strict=True)]
+    stops: list[int] = ends.tolist()
+    raw = out[: stops[-1]].tobytes()
+    return [raw[begin:stop] for begin, stop in pairwise((0, *stops))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from matching.normal_form import NormalForm
 from matching.values import Value
@@ -26,8 +25,8 @@ from schemas.columns import (
 )
 from schemas.errors import SchemaError
 from schemas.forms import Forms
-from schemas.kernels.columns import NULL_LONG, SLOW
-from schemas.kernels.finish import finish_rows
+from schemas.kernels.columns import NULL_LONG
+from schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
 from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from schemas.records import (
     CanonicalPublication,
@@ -57,8 +56,7 @@ def decode_publications(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> PublicationColumns:
     offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-    reader = _input_reader("publication", keys, values, partition, offset, registry)
-    where = _input_where(reader)
+    reader, where = _input_reader("publication", keys, values, partition, offset, registry)
 
     def put(row: int, record: Publication) -> None:
         name = f"{partition}-{offset[row]}" if record.publication_id is None else record.publication_id
@@ -77,8 +75,7 @@ def decode_publications(
 
     reader.read_rest(lambda row: codec.decode_publication(keys[row], values[row], registry), put)
     reader.seal()
-    _fill_topics(reader)
-    begin = reader.longs[program.BEGIN]
+    _fill_input(reader, arrived_at)
     return PublicationColumns(
         partition,
         offset,
@@ -87,8 +84,8 @@ def decode_publications(
         reader.texts(program.ID),
         reader.texts(program.PARTY),
         reader.texts(program.TOPIC),
-        np.where(begin == NULL_LONG, arrived_at, begin),
-        _ends(reader),
+        reader.longs[program.BEGIN],
+        reader.longs[program.END],
         reader.attributes(),
         where,
         reader.smalls[program.BEST],
@@ -103,8 +100,7 @@ def decode_subscriptions(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> SubscriptionColumns:
     offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-    reader = _input_reader("subscription", keys, values, partition, offset, registry)
-    where = _input_where(reader)
+    reader, where = _input_reader("subscription", keys, values, partition, offset, registry)
     withdrawn = np.zeros(len(reader), dtype=np.bool_)
 
     def put(row: int, record: Subscription | Withdrawal) -> None:
@@ -124,7 +120,6 @@ def decode_subscriptions(
 
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
-    starts_at = np.where(begin == NULL_LONG, arrived_at, begin)
     for row in np.flatnonzero((begin != NULL_LONG) & (end != NULL_LONG) & (end < begin)).tolist():
         try:
             plain.check_window(int(begin[row]), int(end[row]), "starts_at", "ends_at")
@@ -132,7 +127,7 @@ def decode_subscriptions(
             reader.fail(row, error)
             where[row] = None
     reader.seal()
-    _fill_topics(reader)
+    _fill_input(reader, arrived_at)
     return SubscriptionColumns(
         partition,
         offset,
@@ -143,8 +138,8 @@ def decode_subscriptions(
         reader.texts(program.PARTY),
         reader.texts(program.TOPIC),
         reader.smalls[program.SCOPE],
-        starts_at,
-        _ends(reader),
+        begin,
+        end,
         reader.smalls[program.TIME],
         where,
         reader.smalls[program.SEMANTICS],
@@ -169,15 +164,15 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
 
     reader.read_rest(lambda row: codec.decode_rendezvous(values[row], registry), put)
     reader.seal()
-    ok = reader.ok()
-    reader.longs[:, ~ok] = 0
     start, partitions = reader.lists()
     kind = reader.smalls[program.BRANCH]
-    has_version = (kind == program.SUBSCRIBE) | (kind == program.WITHDRAW)
-    version = np.where(has_version, reader.longs[program.VERSION : program.VERSION + 3], 0)
-    begin = reader.longs[program.BEGIN]
+    begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
+    version = reader.longs[program.VERSION : program.VERSION + 3]
+    fill_rendezvous(
+        reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version, NEVER
+    )  # fmt: skip
     return RendezvousColumns(
-        ok,
+        reader.ok(),
         kind,
         reader.smalls[program.ORIGIN],
         reader.longs[program.ORIGIN_PARTITION].astype(np.int32),
@@ -189,8 +184,8 @@ def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None =
         reader.texts(program.ID),
         reader.texts(program.PARTY),
         reader.texts(program.TOPIC),
-        np.where(begin == NULL_LONG, 0, begin),
-        _ends(reader),
+        begin,
+        end,
         reader.smalls[program.SELF_JOIN].view(np.bool_),
         Forms(
             reader.data,
@@ -254,25 +249,23 @@ def _put_canonical(
 
 def _input_reader(
     name: str, keys: Keys, values: Values, partition: int, offset: Longs, registry: Registry | None
-) -> ChunkReader:
+) -> tuple[ChunkReader, list[Where]]:
+    """What the kernels read, and the conditions of these rows."""
     sizes = np.array([-1 if key is None else len(key) for key in keys], dtype=np.int64)
-    lengths = np.maximum(sizes, 0)
     made_up = name == "publication"
-    spare = _ID_SIZE * int(np.count_nonzero(sizes < 0)) if made_up else 0
+    spare = _ID_SIZE * keys.count(None) if made_up else 0
     reader = ChunkReader(name, values, MAX_RECORD_BYTES, [key for key in keys if key is not None], spare)
     reader.read(values, registry, json=True)
-    key_at = reader.behind_at + np.cumsum(lengths) - lengths
     spare_at = len(reader.data) - spare if made_up else -1
-    finish_rows(
-        reader.data, key_at, sizes, spare_at, partition, offset, not made_up, reader.text_at[program.ID],
+    conditions = finish_rows(
+        reader.data, reader.behind_at, sizes, spare_at, partition, offset, not made_up, reader.text_at[program.ID],
         reader.text_length[program.ID], reader.text_length[program.PARTY], reader.longs[program.BEGIN],
-        reader.longs[program.END], reader.result,
+        reader.longs[program.END], reader.smalls[program.WHERE], reader.result, reader.fill,
     )  # fmt: skip
-    return reader
+    return reader, _input_where(reader) if conditions else [None] * len(reader)
 
 
 def _input_where(reader: ChunkReader) -> list[Where]:
-    """The conditions of the rows that the kernels read."""
     where: list[Where] = [None] * len(reader)
     for row in np.flatnonzero((reader.smalls[program.WHERE] > 0) & reader.ok()).tolist():
         raw = reader.part(program.WHERE, row)
@@ -282,7 +275,7 @@ def _input_where(reader: ChunkReader) -> list[Where]:
         try:
             where[row] = condition_fields.where(reader.part_reader(row, "where")(raw, 0), "where")
         except SchemaError:
-            reader.result[row] = SLOW
+            reader.leave(row)
     return where
 
 
@@ -295,15 +288,9 @@ def _put_long(reader: ChunkReader, column: int, row: int, value: int | None) -> 
         reader.longs[column, row] = value
 
 
-def _fill_topics(reader: ChunkReader) -> None:
-    """A topic that was left out is the root."""
-    lengths = reader.text_length[program.TOPIC]
-    lengths[reader.ok() & (lengths < 0)] = 0
-
-
-def _ends(reader: ChunkReader) -> npt.NDArray[np.int64]:
-    end = reader.longs[program.END]
-    return np.where(end == NULL_LONG, NEVER, end)
+def _fill_input(reader: ChunkReader, arrived_at: Longs) -> None:
+    topics, longs = reader.text_length[program.TOPIC], reader.longs
+    fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at, NEVER)
 
 
 def decode_notifications(
@@ -324,7 +311,7 @@ def decode_notifications(
                 raw = reader.part_reader(row, "value")(reader.part(program.VALUE, row), 0)
                 best[row] = value_fields.attribute_value(raw, "value")
             except SchemaError:
-                reader.result[row] = SLOW
+                reader.leave(row)
                 earlier.pop(row, None)
 
     def put(row: int, record: Notification) -> None:
@@ -345,7 +332,8 @@ def decode_notifications(
 
     reader.read_rest(lambda row: codec.decode_notification(values[row], registry), put)
     reader.seal()
-    reader.longs[:, ~reader.ok()] = 0
+    if reader.errors:
+        reader.longs[:, ~reader.ok()] = 0
     found = NotificationColumns(
         reader.texts(program.NOTIFICATION),
         reader.texts(program.SUBSCRIPTION),

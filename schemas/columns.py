@@ -38,6 +38,8 @@ TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION = 0, 1, 2, 3
 
 def as_kernel(array: npt.ArrayLike, dtype: type[np.generic]) -> npt.NDArray[Any]:
     """As kernels are compiled for: of that type, contiguous, writable. Anything else would cost a compilation; here, at most a copy."""
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.carray:
+        return array
     return np.require(array, dtype, ("C", "W"))
 
 
@@ -55,9 +57,16 @@ class Texts:
         length = np.array(sizes, dtype=np.int32)
         at = np.zeros(len(sizes), dtype=np.int64)
         if len(sizes) > 1:
-            np.cumsum(np.maximum(length[:-1], 0), out=at[1:])
+            np.add.accumulate(np.maximum(length[:-1], 0), out=at[1:])
         heap = np.frombuffer(bytearray().join([value for value in values if value]), dtype=np.uint8)
         return cls(heap, at, length)
+
+    @classmethod
+    def alike(cls, text: npt.NDArray[np.uint8], rows: int) -> Texts:
+        """All rows have the same."""
+        length = np.empty(rows, dtype=np.int32)
+        length.fill(len(text))
+        return cls(text, np.zeros(rows, dtype=np.int64), length)
 
     def for_kernel(self) -> tuple[npt.NDArray[np.uint8], Longs, Ints]:
         return as_kernel(self.heap, np.uint8), as_kernel(self.at, np.int64), as_kernel(self.length, np.int32)
@@ -72,8 +81,8 @@ class Texts:
 
     def __iter__(self) -> Iterator[bytes | None]:
         heap = self.heap.tobytes()
-        for at, length in zip(self.at.tolist(), self.length.tolist(), strict=True):
-            yield None if length < 0 else heap[at : at + length]
+        places = zip(self.at.tolist(), self.length.tolist(), strict=True)
+        return iter([None if length < 0 else heap[at : at + length] for at, length in places])
 
     def strings(self) -> list[str | None]:
         return [None if value is None else value.decode() for value in self]

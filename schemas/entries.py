@@ -13,6 +13,8 @@ from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POIN
 from matching.values import Box, Circle, Path, Point, Value
 from schemas.times import datetime_of, micros_of
 
+Which = slice | npt.NDArray[np.int64]
+
 _SHAPES = {POINT: Point, CIRCLE: Circle, BOX: Box}
 
 
@@ -44,21 +46,10 @@ class EntryList:
         self.bits[at] = bits
         self.length[at] = 0 if raw is None else len(raw)
 
-    def in_order(
-        self,
-        names: list[str],
-        start: npt.NDArray[np.int64],
-        first: npt.NDArray[np.int64],
-        count: npt.NDArray[np.int64],
-        heap: npt.NDArray[np.uint8],
+    def taken(
+        self, names: list[str], start: npt.NDArray[np.int64], which: Which, heap: npt.NDArray[np.uint8]
     ) -> Attributes:
-        total = int(start[-1])
-        if np.array_equal(first[count > 0], start[:-1][count > 0]):
-            return Attributes(
-                names, start, self.name[:total], self.tag[:total], self.bits[:total], self.length[:total], heap
-            )
-        order = np.repeat(first - start[:-1], count) + np.arange(total)
-        return Attributes(names, start, self.name[order], self.tag[order], self.bits[order], self.length[order], heap)
+        return Attributes(names, start, self.name[which], self.tag[which], self.bits[which], self.length[which], heap)
 
 
 def encode_value(value: Value) -> tuple[int, int, bytes | None]:

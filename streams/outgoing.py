@@ -65,12 +65,11 @@ class Outgoing:
         without: set[int],
     ) -> None:
         """Record i to `partitions[start[i]:start[i + 1]]`, but for some."""
+        goes = partitions.tolist()
         if len(partitions) == len(values) and not without:
-            for partition in np.unique(partitions).tolist():
-                rows = np.flatnonzero(partitions == partition).tolist()
-                self.outputs[topic, partition] += [(keys[i], values[i]) for i in rows]
+            self._spread(topic, goes, keys, values)
             return
-        starts, goes = start.tolist(), partitions.tolist()
+        starts = start.tolist()
         for i, (key, value) in enumerate(zip(keys, values, strict=True)):
             if i not in without:
                 self.send(topic, goes[starts[i] : starts[i + 1]], key, value)
@@ -79,8 +78,12 @@ class Outgoing:
         """To the partitions where Java's producer, and ours (`murmur2_random`), put the keys."""
         partitions = np.empty(len(keys), np.int32)
         partitions_of(*keys.for_kernel(), count, partitions)
-        for partition, key, value in zip(partitions.tolist(), keys, values, strict=True):
-            self.outputs[topic, partition].append((key, value))
+        self._spread(topic, partitions.tolist(), keys, values)
+
+    def _spread(self, topic: str, partitions: list[int], keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
+        put = {partition: self.outputs[topic, partition].append for partition in set(partitions)}
+        for partition, record in zip(partitions, zip(keys, values, strict=True), strict=True):
+            put[partition](record)
 
     def log(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         self.changelog[topic, partition].append((key, value))

@@ -153,7 +153,7 @@ class PublicationRouter(Router):
         refused.update(columns.errors)
         for row, error in sorted(refused.items()):
             self._refuse(records[row], error, outgoing)
-        rows = np.array([row for row in np.flatnonzero(columns.ok).tolist() if row not in refused], np.int64)
+        rows = np.array([row for row in range(len(records)) if row not in refused], np.int64)
         if len(rows):
             self._send(columns, rows, where, records, outgoing)
         return outgoing
@@ -171,7 +171,7 @@ class PublicationRouter(Router):
                     raise SchemaError("bad_condition", "a publication cannot speak of previous.<attribute>")
             except SchemaError as error:
                 refused[row] = error
-        for row in np.flatnonzero(columns.ok & (columns.best != NO_BEST)).tolist():
+        for row in (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist():
             reason = self._scheme.refuses_best((columns.topic[row] or b"").decode())
             if reason:
                 refused[row] = SchemaError("bad_value", reason)
@@ -191,13 +191,15 @@ class PublicationRouter(Router):
         outgoing: Outgoing,
     ) -> None:
         order = rows.tolist()
-        ids, topics = columns.publication_id.take(rows), columns.topic.take(rows)
+        ids, topics = columns.publication_id, columns.topic
+        if len(rows) < len(columns):
+            ids, topics = ids.take(rows), topics.take(rows)
         placement = self._scheme.route_publications(
             Publications(
                 ColumnTexts(ids.heap, ids.at, ids.length),
                 ColumnTexts(topics.heap, topics.at, topics.length),
                 take(columns.attributes, rows),
-                {i: where[row] for i, row in enumerate(order) if row in where},
+                {i: where[row] for i, row in enumerate(order) if row in where} if where else {},
             )
         )
         values, errors = encode_rendezvous_publications(

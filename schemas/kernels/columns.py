@@ -4,10 +4,12 @@
 | text_at, text_length      | columns x rows  | a string or bytes, as a place in `data`; length -1: null                     |
 | longs                     | columns x rows  | integers and times; NULL_LONG: null                                         |
 | smalls                    | columns x rows  | booleans, symbols of enums, branches of unions                               |
-| first, count              | rows            | a row's entries in `name`, `tag`, `bits`, `length`: see `matching.attributes` |
-| list_first, list_count    | rows            | a row's integers in `items`                                                 |
+| spans                     | 6 x rows        | where a row begins and ends in `data`; the first of its entries in `name`,   |
+|                           |                 | `tag`, `bits`, `length` (see `matching.attributes`) and how many; the first  |
+|                           |                 | of its integers in `items` and how many                                     |
+| names                     | 4 x names       | where a name first stood and its length; the last row and entry that had it |
 
-`fill` has three counters: entries, names, items.
+`fill` has four counters: entries, names, items, rows that were read.
 """
 
 from __future__ import annotations
@@ -27,6 +29,20 @@ NULL_LONG: Final = -(2**63)
 ENTRIES: Final = 0
 NAMES: Final = 1
 ITEMS: Final = 2
+READ: Final = 3
+
+# Rows of `spans` and of `names`: few large arrays, since a kernel's caller pays for each.
+BEGINS: Final = 0
+ENDS: Final = 1
+FIRST: Final = 2
+COUNT: Final = 3
+LIST_FIRST: Final = 4
+LIST_COUNT: Final = 5
+SPANS: Final = 6
+NAME_AT: Final = 0
+NAME_LENGTH: Final = 1
+SEEN: Final = 2
+SEEN_ENTRY: Final = 3
 
 # Steps: how one field of a record is read. A row of `steps` is: operation, column, argument, branch of null or -1.
 SKIP: Final = 0  # argument: the node to skip

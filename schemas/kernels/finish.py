@@ -1,10 +1,11 @@
-"""What follows when the fields of all rows are read: keys and ids are held against each other, windows are checked."""
+"""What follows when the fields of all rows are read: keys and ids are held against each other, windows are checked, defaults filled in."""
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-from schemas.kernels.columns import NULL_LONG, SLOW
+from schemas.kernels.columns import NULL_LONG, READ, SLOW
 from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.names import same_bytes
 from schemas.kernels.text import is_id
@@ -26,7 +27,7 @@ def _put_decimal(data: Array, at: Number, value: Number) -> Result:
 @njit(cache=True, nogil=True)
 def finish_rows(
     data: Array,
-    key_at: Array,
+    keys_at: Number,
     key_length: Array,
     spare_at: Number,
     partition: Number,
@@ -37,20 +38,27 @@ def finish_rows(
     party_length: Array,
     begin: Array,
     end: Array,
+    where: Array,
     result: Array,
-) -> None:
-    """Rows that are not right go to the plain path. `spare_at`: room for ids that are made up; -1: an id must be given."""
+    fill: Array,
+) -> Result:
+    """Rows that are not right go to the plain path. `spare_at`: room for ids that are made up; -1: an id must be given. Returns how many
+    of the others have a condition."""
+    conditions = 0
+    next_key = keys_at
     for row in range(len(result)):
+        size = key_length[row]
+        key_at = next_key
+        next_key += max(size, 0)
         if result[row] == SLOW:
             continue
-        size = key_length[row]
         if size >= 0:
-            if not is_id(data, key_at[row], key_at[row] + size):
+            if not is_id(data, key_at, key_at + size):
                 result[row] = SLOW
             elif id_length[row] < 0:
-                id_at[row] = key_at[row]
+                id_at[row] = key_at
                 id_length[row] = size
-            elif id_length[row] != size or not same_bytes(data, id_at[row], key_at[row], size):
+            elif id_length[row] != size or not same_bytes(data, id_at[row], key_at, size):
                 result[row] = SLOW
         elif id_length[row] < 0:
             if spare_at < 0:
@@ -65,3 +73,58 @@ def finish_rows(
             result[row] = SLOW
         if begin[row] != NULL_LONG and end[row] != NULL_LONG and end[row] < begin[row]:
             result[row] = SLOW
+        if result[row] == SLOW:
+            fill[READ] -= 1
+        elif where[row]:
+            conditions += 1
+    return conditions
+
+
+@njit(cache=True, nogil=True)
+def fill_input(result: Array, topic_length: Array, begin: Array, end: Array, arrived_at: Array, never: Number) -> None:
+    """A topic that was left out is the root; what has no beginning begins when it arrives, what has no end never ends."""
+    for row in range(len(result)):
+        if result[row] != SLOW and topic_length[row] < 0:
+            topic_length[row] = 0
+        if begin[row] == NULL_LONG:
+            begin[row] = arrived_at[row]
+        if end[row] == NULL_LONG:
+            end[row] = never
+
+
+@njit(cache=True, nogil=True)
+def fill_rendezvous(
+    result: Array,
+    kind: Array,
+    subscribe: Number,
+    withdraw: Number,
+    longs: Array,
+    begin: Array,
+    end: Array,
+    version: Array,
+    never: Number,
+) -> None:
+    """The same for rendezvous records. Rows in error hold zeros, and so do versions of kinds that have none."""
+    for row in range(len(result)):
+        if result[row] == SLOW:
+            longs[:, row] = 0
+        elif kind[row] != subscribe and kind[row] != withdraw:
+            version[:, row] = 0
+        if begin[row] == NULL_LONG:
+            begin[row] = 0
+        if end[row] == NULL_LONG:
+            end[row] = never
+
+
+@njit(cache=True, nogil=True)
+def put_starts(first: Array, count: Array, start: Array) -> Result:
+    """Where each row's part starts if they lie one behind the other, and whether they already do."""
+    in_order = True
+    at = np.int64(0)
+    for row in range(len(count)):
+        start[row] = at
+        if count[row] and first[row] != at:
+            in_order = False
+        at += count[row]
+    start[len(count)] = at
+    return in_order

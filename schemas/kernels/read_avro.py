@@ -11,18 +11,29 @@ from numba import njit
 from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from schemas.kernels.columns import (
     ATTRIBUTES,
+    BEGINS,
     BEST,
     BRANCHES,
+    COUNT,
     END,
+    ENDS,
     ENTRIES,
     ENUM,
+    FIRST,
     FLAG,
     ITEMS,
     LIST,
+    LIST_COUNT,
+    LIST_FIRST,
     LONG,
+    NAME_AT,
+    NAME_LENGTH,
     NAMES,
     NULL_LONG,
     RANGE,
+    READ,
+    SEEN,
+    SEEN_ENTRY,
     SLOW,
     TEXT,
     TIME,
@@ -270,8 +281,7 @@ def read_attributes(
 @njit(cache=True, nogil=True)
 def read_rows(
     data: Array,
-    begins: Array,
-    ends: Array,
+    spans: Array,
     begin_row: Number,
     done: Number,
     header: Array,
@@ -287,22 +297,18 @@ def read_rows(
     result: Array,
     table: Array,
     seed: Number,
-    name_at: Array,
-    name_length: Array,
-    seen: Array,
-    seen_entry: Array,
-    first: Array,
-    count: Array,
+    names: Array,
     name: Array,
     tag: Array,
     bits: Array,
     length: Array,
-    list_first: Array,
-    list_count: Array,
     items: Array,
     fill: Array,
 ) -> Result:
     """Reads the rows that begin with `header` and are not read. Returns the row that found no room, or the number of rows."""
+    begins, ends, first, count = spans[BEGINS], spans[ENDS], spans[FIRST], spans[COUNT]
+    list_first, list_count = spans[LIST_FIRST], spans[LIST_COUNT]
+    name_at, name_length, seen, seen_entry = names[NAME_AT], names[NAME_LENGTH], names[SEEN], names[SEEN_ENTRY]
     for row in range(begin_row, len(result)):
         if result[row] != SLOW:
             continue
@@ -446,6 +452,7 @@ def read_rows(
             return row
         if good and at == end:
             result[row] = done
+            fill[READ] += 1
         else:
             fill[ENTRIES] = entries
             fill[ITEMS] = listed

@@ -15,11 +15,20 @@ from numba import njit
 from matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
 from schemas.kernels.columns import (
     ATTRIBUTES,
+    BEGINS,
     BEST,
+    COUNT,
+    ENDS,
     ENTRIES,
     ENUM,
+    FIRST,
     FLAG,
+    NAME_AT,
+    NAME_LENGTH,
     NAMES,
+    READ,
+    SEEN,
+    SEEN_ENTRY,
     SLOW,
     TEXT,
     TIME,
@@ -452,8 +461,7 @@ def _best(data: Array, at: Number, end: Number) -> Result:
 @njit(cache=True, nogil=True)
 def read_rows(
     data: Array,
-    begins: Array,
-    ends: Array,
+    spans: Array,
     begin_row: Number,
     done: Number,
     field_text: Array,
@@ -469,12 +477,7 @@ def read_rows(
     result: Array,
     table: Array,
     seed: Number,
-    name_at: Array,
-    name_length: Array,
-    seen: Array,
-    seen_entry: Array,
-    first: Array,
-    count: Array,
+    names: Array,
     name: Array,
     tag: Array,
     bits: Array,
@@ -486,6 +489,8 @@ def read_rows(
     A row of `field_steps` is as a step; the last number is 0 if the field may be null. `symbol_rows` gives for the argument of
     an enum its first and last symbol.
     """
+    begins, ends, first, count = spans[BEGINS], spans[ENDS], spans[FIRST], spans[COUNT]
+    name_at, name_length, seen, seen_entry = names[NAME_AT], names[NAME_LENGTH], names[SEEN], names[SEEN_ENTRY]
     numbers = np.zeros(8)
     for row in range(begin_row, len(result)):
         if result[row] != SLOW:
@@ -578,6 +583,7 @@ def read_rows(
             more, at = _next(data, at, end)
         if more == 0 and _blank(data, at, end) == end:
             result[row] = done
+            fill[READ] += 1
         else:
             fill[ENTRIES] = entries
             count[row] = 0

@@ -130,7 +130,7 @@ def entry_columns(attributes: Attributes) -> EntryColumns:
 
 
 def owned(array: Any) -> Any:
-    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+    return array if array.flags.carray else array.copy()
 
 
 class Placement(NamedTuple):
