@@ -359,6 +359,7 @@ class Bench:
                 "bootstrap.servers": self.broker.bootstrap,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",
+                "linger.ms": 2,  # as our client has it
             }
         )
         topic = settings.topic_prefix + "publications"

@@ -144,7 +144,9 @@ class WorkerApp:
 
     def _sender(self) -> Sender:
         name = f"{self._group}-{uuid.uuid4().hex}"
-        return make_sender(self._settings, self._group, self._connection, name, self.ownership.commit)
+        return make_sender(
+            self._settings, self._group, self._connection, name, self.ownership.commit, self._topics.rendezvous
+        )
 
     async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
         topics, number = self._topics, partition.partition

@@ -49,39 +49,35 @@ class Sender(Protocol):
     async def stop(self) -> None: ...
 
 
-def make_sender(settings: Settings, group: str, connection: Connection, name: str, commit: Commit) -> Sender:
+def make_sender(
+    settings: Settings, group: str, connection: Connection, name: str, commit: Commit, rendezvous: str
+) -> Sender:
     if settings.delivery == "exactly-once":
         return ExactlyOnce(settings, group, connection, name)
-    return AtLeastOnce(connection, commit)
+    return AtLeastOnce(connection, commit, rendezvous)
 
 
-class _Base:
-    def __init__(self, connection: Connection, **promise: Any) -> None:
-        self._producer = AIOKafkaProducer(
-            **connection.arguments(),
-            **promise,
-            max_batch_size=BATCH,
-            max_request_size=REQUEST_MAX,
-            linger_ms=0,
-            retry_backoff_ms=RETRY_MS,
-        )
+def _producer(connection: Connection, **promise: Any) -> Any:
+    return AIOKafkaProducer(
+        **connection.arguments(),
+        **promise,
+        max_batch_size=BATCH,
+        max_request_size=REQUEST_MAX,
+        linger_ms=0,
+        retry_backoff_ms=RETRY_MS,
+    )
 
-    async def start(self) -> None:
-        await self._producer.start()
 
-    async def stop(self) -> None:
-        await self._producer.stop()
-
-    async def _send(self, batches: Batches) -> list[Any]:
-        """Queues whole batches; the futures tell when they are safe."""
-        futures = []
-        for (topic, partition), records in batches:
-            begin = 0
-            while begin < len(records):
-                batch = self._producer.create_batch()
-                begin += _append(batch, records, begin)
-                futures.append(await self._producer.send_batch(batch, topic, partition=partition))
-        return futures
+async def _queue(producer: Any, batches: Batches) -> list[Any]:
+    """Queues whole batches; the futures tell when they are safe."""
+    futures = []
+    for (topic, partition), records in batches:
+        begin = 0
+        while begin < len(records):
+            batch = producer.create_batch()
+            begin += _append(batch, records, begin)
+            futures.append(await producer.send_batch(batch, topic, partition=partition))
+    return futures
 
 
 def _append(batch: Any, records: Records, begin: int) -> int:
@@ -149,14 +145,20 @@ class _Joined:
         return together
 
 
-class ExactlyOnce(_Base):
+class ExactlyOnce:
     def __init__(self, settings: Settings, group: str, connection: Connection, name: str) -> None:
         # An owner that hangs must not stall readers for much longer than the group tolerates it; but a busy machine needs its time.
         self._limit = max(settings.session_timeout / SECOND, LEAST_LIMIT)
-        super().__init__(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
+        self._producer = _producer(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
         self.name = name
         self._group = group
         self._transactions = _Joined(self._transaction)
+
+    async def start(self) -> None:
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        await self._producer.stop()
 
     async def send(self, chunk: Chunk) -> None:
         await self._transactions.put(chunk)
@@ -182,8 +184,8 @@ class ExactlyOnce(_Base):
         # would leave alone. The offsets go beside the records.
         for topic, partition in (*together.outputs, *together.changelog):
             producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
-        waiting: list[Awaitable[Any]] = [*await self._send(together.outputs.items())]
-        waiting += await self._send(together.changelog.items())
+        waiting: list[Awaitable[Any]] = [*await _queue(producer, together.outputs.items())]
+        waiting += await _queue(producer, together.changelog.items())
         offsets = _offsets(chunks, self.name)
         if offsets:
             waiting.append(producer.send_offsets_to_transaction(offsets, self._group))
@@ -192,17 +194,28 @@ class ExactlyOnce(_Base):
         await producer.commit_transaction()
 
 
-class AtLeastOnce(_Base):
-    """Outputs leave at once, those of all chunks that are ready together; changelog and offset follow when the partition settles."""
+class AtLeastOnce:
+    """Outputs leave at once, those of all chunks that are ready together; changelog and offset follow when the partition settles.
+
+    The rendezvous log has a producer of its own: aiokafka has one request under way to a broker, and what the router writes would wait
+    until the broker has what the matcher wrote, and the other way round.
+    """
 
     name = ""
 
-    def __init__(self, connection: Connection, commit: Commit) -> None:
-        super().__init__(connection, enable_idempotence=True)
+    def __init__(self, connection: Connection, commit: Commit, rendezvous: str) -> None:
+        self._rendezvous = rendezvous
+        self._routing, self._telling = (_producer(connection, enable_idempotence=True) for _ in range(2))
         self._commit = commit
         self._outputs = _Joined(self._send_outputs)
         self._settling = _Joined(self._settle)
         self._unsettled: dict[TopicPartition, list[Chunk]] = {}
+
+    async def start(self) -> None:
+        await asyncio.gather(self._routing.start(), self._telling.start())
+
+    async def stop(self) -> None:
+        await asyncio.gather(self._routing.stop(), self._telling.stop())
 
     async def send(self, chunk: Chunk) -> None:
         self._unsettled.setdefault(chunk.partition, []).append(
@@ -220,11 +233,14 @@ class AtLeastOnce(_Base):
             await self._settling.put(Chunk(partition, changelog, offsets[-1] if offsets else None))
 
     async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
-        return await self._send(Outgoing.joined(chunk.outgoing for chunk in chunks).outputs.items())
+        outputs = Outgoing.joined(chunk.outgoing for chunk in chunks).outputs
+        routed = {place: outputs.pop(place) for place in [place for place in outputs if place[0] == self._rendezvous]}
+        return [*await _queue(self._routing, routed.items()), *await _queue(self._telling, outputs.items())]
 
     async def _settle(self, chunks: list[Chunk]) -> None:
         changelog = Outgoing.joined(chunk.outgoing for chunk in chunks).changelog
-        futures = await self._send((place, _last_of_each_key(records)) for place, records in changelog.items())
+        latest = ((place, _last_of_each_key(records)) for place, records in changelog.items())
+        futures = await _queue(self._telling, latest)
         if futures:
             await asyncio.gather(*futures)
         offsets = _offsets(chunks, self.name)

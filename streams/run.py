@@ -10,6 +10,7 @@ import sys
 from typing import Any, Final
 
 import faust
+import uvloop
 
 from pastforward.errors import UserError
 from pastforward.registry import open_registry
@@ -28,6 +29,7 @@ YOUNG: Final = 100_000  # objects until the collector looks for cycles: a fetch 
 def run_worker(settings: Settings, bootstrap: str, partitions: int, *, status: bool = False) -> None:
     """Does not return: the process ends with 0 after a signal, with 1 after a failure. `status`: a line with rates on the terminal."""
     lock = _lock(settings)
+    uvloop.install()
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(YOUNG)
     compile_kernels()  # loads them: the first chunk should not wait for it

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.settings import load
-from streams import claims
+from streams import claims, delivery
 from streams.claims import Claim, claim
 from streams.connection import Connection
 from streams.delivery import TOGETHER, AtLeastOnce, Chunk, ExactlyOnce, Offsets
@@ -102,17 +102,20 @@ def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
     ]
 
 
-def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_offset() -> None:
+def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     steps: list[object] = []
 
     async def run() -> None:
         acknowledged: list[asyncio.Future[None]] = []
 
-        async def send(
-            batches: Iterable[tuple[tuple[str, int], list[tuple[bytes, bytes]]]],
+        async def queue(
+            producer: object, batches: Iterable[tuple[tuple[str, int], list[tuple[bytes, bytes]]]]
         ) -> list[asyncio.Future[None]]:
             futures = []
             for place, records in batches:
+                assert (producer is sender._routing) == (place[0] == "rendezvous")
                 steps.append((place, records))
                 futures.append(asyncio.get_running_loop().create_future())
             acknowledged.extend(futures)
@@ -121,12 +124,14 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_of
         async def commit(offsets: Offsets) -> None:
             steps.append(offsets)
 
-        sender = AtLeastOnce(CONNECTION, commit)
-        sender._send = send  # type: ignore[method-assign,assignment]
+        sender = AtLeastOnce(CONNECTION, commit, "rendezvous")
+        monkeypatch.setattr(delivery, "_queue", queue)
 
         def chunk(partition: TopicPartition, number: int) -> Chunk:
             outgoing = Outgoing()
             outgoing.send("out", (0,), b"k", b"%d" % number)
+            if number == 7:
+                outgoing.send("rendezvous", (1,), b"k", b"%d" % number)
             outgoing.log("log", 0, b"progress", b"%d" % number)
             return Chunk(partition, outgoing, number)
 
@@ -147,6 +152,7 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_of
 
     asyncio.run(run())
     assert steps == [
+        (("rendezvous", 1), [(b"k", b"7")]),
         (("out", 0), [(b"k", b"1"), (b"k", b"7")]),
         (("out", 0), [(b"k", b"2")]),
         (("log", 0), [(b"progress", b"2")]),

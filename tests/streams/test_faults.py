@@ -246,7 +246,9 @@ async def _fence(settings: Settings, bootstrap: str) -> None:
     topics = Topics(settings.topic_prefix)
     partition = TopicPartition(topics.rendezvous, 0)
     connection = Connection.of(settings, bootstrap)
-    old, new = (make_sender(settings, "fenced.worker", connection, name, no_commit) for name in ("old", "new"))
+    old, new = (
+        make_sender(settings, "fenced.worker", connection, name, no_commit, "rendezvous") for name in ("old", "new")
+    )
     await old.start()
     await new.start()
     producer = old._producer  # type: ignore[attr-defined]
