@@ -6,6 +6,7 @@ gives the same findings, whoever reads it. Whatever is faster is tested against 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -125,7 +126,7 @@ class Partition:
                 self._withdraw(withdrawal, found)
             case CanonicalPublication() as publication:
                 self._publish(publication, envelope, found)
-        for auction in self.auctions.values():
+        for auction in self._at_stake():
             self._award(auction, self.progress.log_time, offset, found)
         if self.progress.silent:
             found.offers.clear()
@@ -142,7 +143,7 @@ class Partition:
             del self.subscriptions[record.subscription_id]
         horizon = self.horizon
         now = self.progress.log_time
-        for held in self.publications:
+        for held in self._near(live):
             if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
                 self._notify(live, held, "past", found)
         asks = self.progress.gone.asked_by(record.starts_at, record.time == "valid", now)
@@ -183,6 +184,20 @@ class Partition:
         self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
+
+    # ---------------------------------------------------------------- what a record is held against: everything
+
+    def _at_stake(self) -> Iterable[Auction]:
+        return self.auctions.values()
+
+    def _around(self, auction: Auction) -> Iterable[Live]:
+        return self.subscriptions.values()
+
+    def _near(self, live: Live) -> Iterable[Held]:
+        return self.publications
+
+    def _on(self, topic: str) -> Iterable[Held]:
+        return (held for held in self.publications if held.record.topic == topic)
 
     # ---------------------------------------------------------------- pairs
 
@@ -261,7 +276,7 @@ class Partition:
         assert best is not None
         highest = best.prefer == "highest"
         holder: tuple[CanonicalSubscription, Bid] | None = None
-        for live in sorted(self.subscriptions.values(), key=lambda live: live.record.version):
+        for live in sorted(self._around(auction), key=lambda live: live.record.version):
             if live.record.ends_at is not None and live.record.ends_at <= moment:
                 continue
             if not oracle.matches(live.query, auction.held.offer):
@@ -302,7 +317,7 @@ class Partition:
     def _earlier(self, topic: str) -> list[Held]:
         """The valid publications on exactly that topic: the greatest `published_at` first, then the later in the log."""
         now = self.progress.log_time
-        valid = [held for held in self.publications if held.record.topic == topic and held.expires_at > now]
+        valid = [held for held in self._on(topic) if held.expires_at > now]
         valid.reverse()
         valid.sort(key=lambda held: -held.record.published_at)
         return valid
@@ -319,14 +334,16 @@ class Partition:
         return record.ends_at is not None and self.progress.log_time > record.ends_at + self.hot_window
 
     def _expire(self, found: Found) -> None:
-        oldest = self.progress.log_time - self.hot_window
-        now = self.progress.log_time
-        self.publications = [h for h in self.publications if h.held_at >= oldest and h.expires_at > now]
+        self._forget(self.progress.log_time - self.hot_window)
         self.progress.gone.fold(self.horizon)
-        self.arrivals = {name: at for name, at in self.arrivals.items() if at >= oldest}
         for name in [name for name, live in self.subscriptions.items() if self._over(live.record)]:
             del self.subscriptions[name]
             found.removed.append(name)
+
+    def _forget(self, oldest: int) -> None:
+        now = self.progress.log_time
+        self.publications = [h for h in self.publications if h.held_at >= oldest and h.expires_at > now]
+        self.arrivals = {name: at for name, at in self.arrivals.items() if at >= oldest}
 
 
 def query_of(record: CanonicalSubscription) -> oracle.Subscription:

@@ -48,6 +48,7 @@ from streams.router import normal_form
 from streams.routing import make_scheme
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
+from tests.streams.quick import Quick
 
 TOPICS = ["", "1", "1.2", "1.2.3", "2", "2.1", "3.3.3", "3.10", "4"]
 MANY_TOPICS = ["", *(f"{a}" for a in range(1, 5)), *(f"{a}.{b}" for a in range(1, 9) for b in range(1, 9))]
@@ -330,7 +331,7 @@ def check(log: Log, *, repeats: bool = False) -> int:
     offers: Counter[tuple[Any, ...]] = Counter()
     requests: dict[bytes, Any] = {}
     for number, messages in log.read("rendezvous").items():
-        for found in findings(Partition(number, log.setup.hot), messages, ends.get(number, 0)):
+        for found in findings(Quick(number, log.setup.hot), messages, ends.get(number, 0)):
             expected.update(FIELDS(n) for n in found.notifications)
             offers.update(astuple(offer) for offer in found.offers)
             for r in found.requests:

@@ -32,7 +32,7 @@ from streams.engine import Before, Effects, Engine, pack, unpack
 from streams.progress import decode_progress, encode_progress
 from streams.reference import Partition
 from streams.routing import Directory
-from tests.streams.logs import HOT, SECOND, START, logs
+from tests.streams.logs import HOT, SECOND, START, chains, logs
 
 EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
 
@@ -171,28 +171,59 @@ class Engines:
         return effects
 
 
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(
-    logs(),
-    st.lists(st.integers(0, 100), max_size=6),
-    st.sampled_from(["dual", "two"]),
-    st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again"]), min_size=7, max_size=7),
-    st.sampled_from([0, 0, 5, 15, 30]),
-    st.sampled_from([0, 0, 3, 40]),
-    st.integers(1, 10),
+some_cuts = st.lists(st.integers(0, 100), max_size=6)
+some_layout = st.sampled_from(["dual", "two"])
+some_faults = st.lists(
+    st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again"]), min_size=7, max_size=7
 )
-@settings(
+some_losses = st.lists(st.sampled_from(["restart", "rebuild", "rebuild", "rebuild again"]), min_size=7, max_size=7)
+some_delay = st.sampled_from([0, 0, 3, 40])  # records that a rebuild reads too many
+some_size = st.integers(1, 10)
+long = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(logs(), some_cuts, some_layout, some_faults, some_delay, some_size, st.sampled_from([0, 0, 5, 15, 30]))
+@long
 def test_chunks_give_what_single_records_give(
     in_memory: bool,
     log: list[Rendezvous],
     cuts: list[int],
     layout: str,
     between: list[str],
-    old: int,
     earlier: int,
     piece: int,
+    old: int,
+) -> None:
+    agree(in_memory, log, cuts, layout, between, earlier, piece, old)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(chains(), some_cuts, some_layout, some_losses, some_delay, some_size)
+@long
+def test_ids_that_come_again_and_again(
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    between: list[str],
+    earlier: int,
+    piece: int,
+) -> None:
+    agree(in_memory, log, cuts, layout, between, earlier, piece)
+
+
+def agree(
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    between: list[str],
+    earlier: int,
+    piece: int,
+    old: int = 0,
 ) -> None:
     version = 2 if old else 1
     reference = Partition(0, HOT, version)
