@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -35,9 +35,17 @@ from schemas.program import avro_program
 from schemas.subschema import field_type, named_types
 from schemas.value_fields import plain_value
 
+Bytes = npt.NDArray[np.uint8]
+
+_LONGEST: Final = 10  # bytes of an integer
+_ENVELOPE: Final = (
+    17 * _LONGEST
+)  # all integers, lengths, counts and branches of a record but those of items and attributes
+_ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
 _ROLES: Final = ("subscriber", "publisher")
 _PHASES: Final = ("past", "live", "backfill", "best")
 _NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null}'}  # no earlier ids, no value
+_JSON_NUMBERS: Final = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 
 
 def encode_rendezvous_publications(
@@ -60,9 +68,14 @@ def encode_rendezvous_publications(
     names = [name.encode() for name in attributes.names]
     name_start = np.array([0, *accumulate(map(len, names))], dtype=np.int64)
     forms = Texts.of([condition_bytes(where[row]) if row in where else None for row in rows.tolist()] if where else ())
-    ends = np.empty(len(rows), dtype=np.int64)
-    out = write.write_publications(
-        ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
+    texts = (columns.publication_id, columns.publisher_id, columns.topic, columns.best_attribute, columns.body)
+    size = _size(rows, header, partitions, forms, texts)
+    size += write.attribute_bytes_of(
+        rows, attributes.start, name_start, attributes.name, attributes.length, _ENTRY
+    )  # fmt: skip
+    out, ends = np.empty(size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+    write.write_publications(
+        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
         columns.arrived_at, routing_version,
         as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32), attributes.heap,
         columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
@@ -87,15 +100,24 @@ def encode_rendezvous_subscriptions(
     header = _array(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     forms = Texts.of(where)
-    ends = np.empty(len(rows), dtype=np.int64)
-    out = write.write_subscriptions(
-        ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
+    size = _size(rows, header, partitions, forms, (columns.subscription_id, columns.subscriber_id, columns.topic))
+    out, ends = np.empty(size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+    write.write_subscriptions(
+        out, ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
         columns.arrived_at, routing_version, as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32),
         columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
         columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
         columns.ends_at, columns.time, forms.heap, forms.at, forms.length, columns.semantics, columns.self_join,
     )  # fmt: skip
     return _checked(_cut(out, ends), ends)
+
+
+def _size(rows: Longs, header: Bytes, partitions: npt.NDArray[np.int32], forms: Texts, texts: Sequence[Texts]) -> int:
+    """The most that rendezvous records need, but for attributes."""
+    size = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(forms.heap)
+    for each in texts:
+        size += write.text_bytes_of(each.length, rows)
+    return size
 
 
 def _checked(values: list[bytes], ends: Longs) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
@@ -117,24 +139,38 @@ def encode_notifications(
         tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
     else:
         tails = Texts.alike(_array(_NO_TAIL[format]), rows)
+    topic = columns.topic.for_kernel()
+    texts = (
+        columns.notification_id.for_kernel(),
+        columns.subscription_id.for_kernel(),
+        columns.subscription_version.for_kernel(),
+        columns.publication_id.for_kernel(),
+        columns.recipient_id.for_kernel(),
+    )
     parts = (
-        *columns.notification_id.for_kernel(),
-        *columns.subscription_id.for_kernel(),
-        *columns.subscription_version.for_kernel(),
-        *columns.publication_id.for_kernel(),
-        *columns.recipient_id.for_kernel(),
+        *chain.from_iterable(texts),
         as_kernel(columns.role, np.uint8),
-        *columns.topic.for_kernel(),
+        *topic,
         as_kernel(columns.published_at, np.int64),
         as_kernel(columns.matched_at, np.int64),
         as_kernel(columns.phase, np.uint8),
         *tails.for_kernel(),
     )
+    size = write.text_bytes(topic[2])
+    for _, _, length in texts:
+        size += write.text_bytes(length)
     ends = np.empty(rows, dtype=np.int64)
     if format == "json":
-        out = write.write_json_notifications(ends, *_words(), *parts)
+        words, word_ends = _words()
+        # Every byte of a text may become six.
+        size = 6 * size + rows * (len(words) + _JSON_NUMBERS) + write.text_bytes(tails.length)
+        out = np.empty(size, dtype=np.uint8)
+        write.write_json_notifications(out, ends, words, word_ends, *parts)
     else:
-        out = write.write_notifications(ends, _array(avro_header("notification", registry)), *parts)
+        header = _array(avro_header("notification", registry))
+        size += rows * (_ENVELOPE + len(header)) + write.text_bytes(tails.length)
+        out = np.empty(size, dtype=np.uint8)
+        write.write_notifications(out, ends, header, *parts)
     return _cut(out, ends)
 
 
@@ -152,7 +188,7 @@ def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
 
 
 @cache
-def _words() -> tuple[npt.NDArray[np.uint8], Longs]:
+def _words() -> tuple[Bytes, Longs]:
     """What stands before each field of a notification in JSON, up to the phase; then the roles, then the phases."""
     fields = [f',"{each["name"]}":' for each in current("notification").schema["fields"][:10]]
     fields[0] = "{" + fields[0][1:]
@@ -169,7 +205,7 @@ def _part_writer(name: str, *path: str) -> Writer:
 
 
 @cache
-def _branch_of_tag() -> npt.NDArray[np.uint8]:
+def _branch_of_tag() -> Bytes:
     program = avro_program(current("rendezvous"))
     assert program is not None, "the kernels read our own schemas"
     branches = np.zeros(int(program.value_tags.max()) + 1, dtype=np.uint8)
@@ -178,16 +214,16 @@ def _branch_of_tag() -> npt.NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=64)  # headers and tails
-def _array(raw: bytes) -> npt.NDArray[np.uint8]:
+def _array(raw: bytes) -> Bytes:
     return _joined((raw,))
 
 
-def _joined(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+def _joined(parts: Sequence[bytes]) -> Bytes:
     """Writable, as the arrays are that kernels were compiled for."""
     return np.frombuffer(bytearray().join(parts), dtype=np.uint8)
 
 
-def _cut(out: npt.NDArray[np.uint8], ends: Longs) -> list[bytes]:
+def _cut(out: Bytes, ends: Longs) -> list[bytes]:
     if len(ends) == 0:
         return []
     stops: list[int] = ends.tolist()

@@ -1,7 +1,6 @@
 """Writes chunks of records from columns, in Avro and for notifications in JSON.
 
-Each makes room for the most that its records can need, and returns the bytes; `ends` says where each record ends. The order of fields
-is that of our current schemas; a test holds it against them.
+The order of fields is that of our current schemas; a test holds it against them.
 """
 
 from __future__ import annotations
@@ -13,10 +12,6 @@ from numba import njit
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from schemas.kernels.kinds import Array, Number, Result
 
-_LONGEST = 10  # bytes of an integer
-_ENVELOPE = 16 * _LONGEST  # all integers, lengths and branches of a record but those of lists and attributes
-_ENTRY = 2 * _LONGEST + 1  # name's length, branch, and a number or length
-_JSON_NUMBERS = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 _SEVEN = np.uint64(7)
 _MASK = np.uint64(0x7F)
 _TEN = np.uint64(10)
@@ -67,8 +62,15 @@ def put_nullable_text(out: Array, at: Number, data: Array, begin: Number, length
 
 
 @njit(cache=True, nogil=True)
-def sum_sizes(length: Array, rows: Array) -> Result:
-    """Bytes of the texts of some rows."""
+def text_bytes(length: Array) -> Result:
+    total = np.int64(0)
+    for size in length:
+        total += max(size, 0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def text_bytes_of(length: Array, rows: Array) -> Result:
     total = np.int64(0)
     for row in rows:
         total += max(length[row], 0)
@@ -76,10 +78,15 @@ def sum_sizes(length: Array, rows: Array) -> Result:
 
 
 @njit(cache=True, nogil=True)
-def sum_all(length: Array) -> Result:
+def attribute_bytes_of(
+    rows: Array, start: Array, name_start: Array, attribute_name: Array, attribute_length: Array, around: Number
+) -> Result:
+    """Names and texts of the rows' attributes, and for each as much `around` it."""
     total = np.int64(0)
-    for size in length:
-        total += size
+    for row in rows:
+        for entry in range(start[row], start[row + 1]):
+            number = attribute_name[entry]
+            total += name_start[number + 1] - name_start[number] + attribute_length[entry] + around
     return total
 
 
@@ -126,6 +133,7 @@ def put_attributes(
 
 @njit(cache=True, nogil=True)
 def write_publications(
+    out: Array,
     ends: Array,
     rows: Array,
     header: Array,
@@ -164,17 +172,8 @@ def write_publications(
     where_length: Array,
     body_at: Array,
     body_length: Array,
-) -> Result:
+) -> None:
     """Rendezvous records of publications. `where_length` -1: no condition; else the bytes of its normal form. Empty: none has one."""
-    room = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(where_heap)
-    room += sum_sizes(id_length, rows) + sum_sizes(party_length, rows) + sum_sizes(topic_length, rows)
-    room += sum_sizes(best_length, rows) + sum_sizes(body_length, rows)
-    for row in rows:
-        room += _LONGEST
-        for entry in range(start[row], start[row + 1]):
-            number = attribute_name[entry]
-            room += name_start[number + 1] - name_start[number] + attribute_length[entry] + _ENTRY
-    out = np.empty(room, np.uint8)
     at = np.int64(0)
     for index in range(len(rows)):
         row = rows[index]
@@ -218,11 +217,11 @@ def write_publications(
             at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
         at = put_nullable_text(out, at, heap, body_at[row], body_length[row])
         ends[index] = at
-    return out
 
 
 @njit(cache=True, nogil=True)
 def write_subscriptions(
+    out: Array,
     ends: Array,
     rows: Array,
     header: Array,
@@ -251,11 +250,8 @@ def write_subscriptions(
     where_length: Array,
     semantics: Array,
     self_join: Array,
-) -> Result:
+) -> None:
     """Rendezvous records of subscriptions."""
-    room = len(rows) * (_ENVELOPE + len(header)) + _LONGEST * len(partitions) + len(where_heap)
-    room += sum_sizes(id_length, rows) + sum_sizes(party_length, rows) + sum_sizes(topic_length, rows)
-    out = np.empty(room, np.uint8)
     at = np.int64(0)
     for index in range(len(rows)):
         row = rows[index]
@@ -292,11 +288,11 @@ def write_subscriptions(
         out[at + 1] = self_join[row]
         at += 2
         ends[index] = at
-    return out
 
 
 @njit(cache=True, nogil=True)
 def write_notifications(
+    out: Array,
     ends: Array,
     header: Array,
     id_heap: Array,
@@ -324,12 +320,8 @@ def write_notifications(
     tail_heap: Array,
     tail_at: Array,
     tail_length: Array,
-) -> Result:
+) -> None:
     """`tail`: the bytes of earlier_ids and value."""
-    room = len(role) * (_ENVELOPE + len(header)) + sum_all(id_length) + sum_all(subscription_length)
-    room += sum_all(version_length) + sum_all(publication_length) + sum_all(recipient_length) + sum_all(topic_length)
-    room += sum_all(tail_length)
-    out = np.empty(room, np.uint8)
     at = np.int64(0)
     for row in range(len(role)):
         at = put_raw(out, at, header, 0, len(header))
@@ -345,7 +337,6 @@ def write_notifications(
         out[at] = 2 * phase[row]
         at = put_raw(out, at + 1, tail_heap, tail_at[row], tail_length[row])
         ends[row] = at
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -395,7 +386,7 @@ def put_decimal(out: Array, at: Number, value: Number) -> Result:
 
 @njit(cache=True, nogil=True)
 def write_json_notifications(
-    ends: Array, words: Array, word_ends: Array,
+    out: Array, ends: Array, words: Array, word_ends: Array,
     id_heap: Array, id_at: Array, id_length: Array,
     subscription_heap: Array, subscription_at: Array, subscription_length: Array,
     version_heap: Array, version_at: Array, version_length: Array,
@@ -403,13 +394,8 @@ def write_json_notifications(
     recipient_heap: Array, recipient_at: Array, recipient_length: Array,
     role: Array, topic_heap: Array, topic_at: Array, topic_length: Array, published_at: Array, matched_at: Array, phase: Array,
     tail_heap: Array, tail_at: Array, tail_length: Array,
-) -> Result:  # fmt: skip
+) -> None:  # fmt: skip
     """`words`: what stands before each field, then the roles, then the phases. `tail`: from behind the phase to the end."""
-    room = sum_all(id_length) + sum_all(subscription_length) + sum_all(version_length) + sum_all(publication_length)
-    # Every byte of a text may become six.
-    room = 6 * (room + sum_all(recipient_length) + sum_all(topic_length))
-    room += len(role) * (len(words) + _JSON_NUMBERS) + sum_all(tail_length)
-    out = np.empty(room, np.uint8)
     at = np.int64(0)
     for row in range(len(role)):
         at = put_word(out, at, words, word_ends, 0)
@@ -434,7 +420,6 @@ def write_json_notifications(
         at = put_word(out, at, words, word_ends, 12 + phase[row])
         at = put_raw(out, at, tail_heap, tail_at[row], tail_length[row])
         ends[row] = at
-    return out
 
 
 @njit(cache=True, nogil=True)
