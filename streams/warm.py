@@ -10,6 +10,7 @@ from aiokafka import TopicPartition
 
 from pastforward.topics import Topics
 from schemas import Publication, Subscription, encode
+from schemas import compile_kernels as compile_schemas
 from state import open_store
 from streams.engine import Engine
 from streams.matcher import Matcher, Sinks
@@ -24,6 +25,7 @@ HOUR = 3_600_000_000
 
 
 def compile_kernels() -> None:
+    compile_schemas()
     compile_routing()
     topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
     common = (topics, scheme, 1, View(state=State(1)), metrics, None)
@@ -32,16 +34,25 @@ def compile_kernels() -> None:
     )
     publications = PublicationRouter(TopicPartition(topics.publications, 0), "publications", *common)
     subscription = encode(Subscription("s", "me", "1", where="a > 0"))
-    publication = encode(Publication("p", "you", "1.4", attributes={"a": 1}))
-    routed = [subscriptions.process([_record(0, b"s", subscription)])]
-    routed += [publications.process([_record(i, b"p%d" % i, publication)]) for i in range(2)]
-    values = [value for each in routed for _, value in each.outputs[topics.rendezvous, 0]]
-    with tempfile.TemporaryDirectory(prefix="pastforward-") as directory:
-        store = open_store(directory, hot_window=HOUR, lateness=HOUR, earlier_limit=1)
-        matcher = Matcher(Engine(0, HOUR, store, in_memory=True), Sinks(topics, 1, "avro", None), metrics)
-        matcher.process([_record(i, None, value) for i, value in enumerate(values)])
-        matcher.committed(len(values))
-        matcher.close()
+    publication = encode(Publication(None, "you", "1.4", attributes={"a": 1}))
+    # what is told of the past, what is told live, and an end
+    routed = [
+        publications.process([_record(i, b"p%d" % i, publication) for i in range(2)]),
+        subscriptions.process([_record(0, b"s", subscription)]),
+        publications.process([_record(i, b"p%d" % i, publication) for i in range(1, 3)]),
+        subscriptions.process([_record(1, b"s", None)]),
+    ]
+    for in_memory in (True, False):
+        with tempfile.TemporaryDirectory(prefix="pastforward-") as directory:
+            store = open_store(directory, hot_window=HOUR, lateness=HOUR, earlier_limit=1)
+            matcher = Matcher(Engine(0, HOUR, store, in_memory=in_memory), Sinks(topics, 1, "avro", None), metrics)
+            offset = 0
+            for each in routed:
+                values = [value for _, value in each.outputs[topics.rendezvous, 0]]
+                matcher.process([_record(offset + i, None, value) for i, value in enumerate(values)])
+                offset += len(values)
+                matcher.committed(offset)
+            matcher.close()
 
 
 def _record(offset: int, key: bytes | None, value: bytes | None) -> Any:

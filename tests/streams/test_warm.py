@@ -1,0 +1,48 @@
+"""What set-up compiles is all that a chunk needs: a worker's loop must not wait for a kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# In a process of its own: others have loaded kernels already.
+SCENE = """
+from types import SimpleNamespace
+import numpy as np
+from aiokafka import TopicPartition
+from numba.core.dispatcher import Dispatcher
+from pastforward.topics import Topics
+from schemas import NotificationColumns, Publication, Texts, encode, encode_notifications, decode_rendezvous_chunk
+from streams.metrics import Metrics
+from streams.outgoing import Outgoing
+from streams.router import PublicationRouter
+from streams.routing import make_scheme
+from streams.routing.change import State, View
+from streams.warm import compile_kernels
+
+compile_kernels()
+
+def load(kernel, *arguments, **named):
+    raise AssertionError(f"{kernel.py_func.__qualname__} is not loaded at set-up")
+
+Dispatcher._compile_for_args = load
+topics = Topics("x.")
+router = PublicationRouter(
+    TopicPartition("x.publications", 0), "publications", topics, make_scheme("dewey", 2, 1), 1, View(state=State(1)), Metrics(), None
+)
+for form in ("avro", "json"):
+    value = encode(Publication(None, "you", "1.4", attributes={"a": 1, "b": "x"}), form)
+    records = [SimpleNamespace(offset=i, timestamp=i, key=key, value=value) for i, key in enumerate((b"p", None))]
+    sent = router.process(records).outputs
+    assert sum(len(records) for (topic, _), records in sent.items() if topic == topics.rendezvous) == 2
+    for records in sent.values():
+        decode_rendezvous_chunk([value for _, value in records])
+    text, small, long = Texts.of([b"1"]), np.zeros(1, np.uint8), np.zeros(1, np.int64)
+    told = NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {})
+    Outgoing().send_keyed("t", 2, told.recipient_id, encode_notifications(told, form))
+"""
+
+
+def test_a_chunk_finds_its_kernels_loaded() -> None:
+    ran = subprocess.run([sys.executable, "-c", SCENE], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
