@@ -52,6 +52,9 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={data}
 auto.create.topics.enable=false
+# a thread for each core: the eight and three that Kafka has otherwise keep two cores busy with waking each other
+num.io.threads={cores}
+num.network.threads={network}
 # one node: no replicas, and few partitions in the internal topics, which cost files and start-up
 default.replication.factor=1
 offsets.topic.replication.factor=1
@@ -220,7 +223,16 @@ def _launch(settings: Settings, directory: Path, port: int | None) -> Broker:
     before = int(last.read_text()) if last.exists() else 0
     port = port or (before if before and is_free(before) else any_port())
     properties = directory / "server.properties"
-    properties.write_text(PROPERTIES.format(port=port, controller=any_port(), data=directory / "data"))
+    cores = os.cpu_count() or 2
+    properties.write_text(
+        PROPERTIES.format(
+            port=port,
+            controller=any_port(),
+            data=directory / "data",
+            cores=max(2, min(cores, 8)),
+            network=max(1, min(cores // 2, 3)),
+        )
+    )
     classpath = ":".join(str(jar.absolute()) for jar in jars(settings, "kafka"))
     command = [java(), *JVM, *LOGGING, "-cp", classpath]
     log = directory / "broker.log"

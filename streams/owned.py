@@ -31,7 +31,7 @@ MOST: Final = 10_000
 FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
 
 AHEAD: Final = 2  # chunks on their way to the broker: one in the transaction that runs, one for the next
-SETTLE: Final = 1.0  # seconds of work that are done again, at most, from the local state
+SETTLE: Final = 0.5  # seconds of work that are done again, at most, from the local state
 SETTLE_RECORDS: Final = 10_000  # and so many records at most
 
 OVERTAKEN: Final = (

@@ -24,7 +24,7 @@ from faust.types import TP
 from mode.utils.futures import maybe_async
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
-GATHER: Final = 0.015  # seconds that inputs gather, when the event loop has no time left
+GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left
 WINDOW: Final = 0.1  # seconds over which it is seen how busy the event loop is
 RETRY_MS: Final = 50  # a rebalance is made of several requests that may each be answered with "again"
 
