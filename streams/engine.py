@@ -64,7 +64,7 @@ from schemas.columns import (
 from schemas.flat_conditions import flat_conditions
 from state import EARLIEST, KIND, Batch, Found, Store, Text
 from streams import auctions, kernels
-from streams.arrows import Packed
+from streams.packed import Packed
 from streams.attributes import take
 from streams.auctions import Auctions, Bidder, Changes
 from streams.gone import FOREVER, Gone

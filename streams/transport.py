@@ -196,7 +196,7 @@ class Pace:
             self._at, self._spent = now, spent
 
     def _paced(self, assignment: Any) -> Any:
-        """In place of aiokafka's own, in the consumer's thread: what to ask of each node, and when to look again."""
+        """In place of aiokafka's own: what to ask of each node, and when to look again."""
         requests, resets, again, *rest = self._actions(assignment)
         now = time.monotonic()
         left = self._due - now

@@ -1,4 +1,4 @@
-"""Texts of a chunk as Arrow columns, and back, without a Python object for each."""
+"""Texts of a chunk one behind the other, without a Python object for each."""
 
 from __future__ import annotations
 
