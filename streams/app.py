@@ -27,7 +27,7 @@ from streams.engine import Engine
 from streams.matcher import Matcher, Sinks
 from streams.metrics import Metrics
 from streams.ownership import Ownership
-from streams.recovery import recover_engine, recover_routes
+from streams.recovery import open_whole, recover_engine, recover_routes
 from streams.reference import EARLIER
 from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routing import Directory
@@ -170,8 +170,10 @@ class WorkerApp:
         directory = self._store_path(number)
         directory.parent.mkdir(parents=True, exist_ok=True)
         hot = settings.hot_window
-        store = open_store(
-            directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
+        store = open_whole(
+            lambda: open_store(
+                directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
+            )
         )
         return Engine(number, hot, store, in_memory=settings.index == "memory", version=self._entry.version)
 

@@ -249,8 +249,12 @@ class AtLeastOnce:
 
 
 def _last_of_each_key(records: Records) -> Records:
-    """In a changelog it is the one that counts."""
-    return list(dict(records).items())
+    """In a changelog it is the one that counts; in its place, as the progress must not come before what it speaks of."""
+    last: dict[bytes | None, bytes | None] = {}
+    for key, value in records:
+        last.pop(key, None)
+        last[key] = value
+    return list(last.items())
 
 
 def _offsets(chunks: list[Chunk], name: str) -> Offsets:

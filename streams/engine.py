@@ -290,6 +290,10 @@ class Engine:
         self._store.put_meta(PROGRESS, encode_progress(self.progress, max(self.applied, offset)))
         self._store.commit(offset)
 
+    def commit_part(self, offset: int) -> None:
+        """In the middle of a rebuild: without its progress a state is not taken for one."""
+        self._store.commit(offset)
+
     def close(self) -> None:
         self._store.close()
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
 from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.topics import Topics
+from state import Store
 from streams import auctions, repeats
 from streams.connection import Connection
+from streams.engine import PROGRESS as KEPT_PROGRESS
 from streams.engine import Engine
 from streams.gone import FOREVER, Gone
 from streams.matcher import PROGRESS
@@ -61,6 +64,17 @@ async def recover_routes(connection: Connection, topics: Topics, number: int) ->
     async for records in _metered(connection, changelog, *await bounds(connection, changelog)):
         routes.restore(records)
     return routes
+
+
+def open_whole(make: Callable[[], Store]) -> Store:
+    """A store as it was left. One whose rebuilding was cut off begins anew: it holds a part of the publications, and no subscription."""
+    store = make()
+    if store.offset is None or store.get_meta(KEPT_PROGRESS) is not None:
+        return store
+    log.info("the rebuilding of %s was cut off, and begins anew", store.path)
+    store.close()
+    shutil.rmtree(store.path)
+    return make()
 
 
 async def recover_engine(
@@ -123,7 +137,7 @@ async def _rebuild(
             cut_off = False
         values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
         await asyncio.to_thread(engine.remember, values, stamps, [r.offset for r in records], known.log_time)
-        engine.commit(records[-1].offset + 1)
+        engine.commit_part(records[-1].offset + 1)
     await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
     engine.commit(committed)
 

@@ -64,9 +64,10 @@ class Held:
 
 @dataclass(slots=True)
 class Auction:
-    """A publication that asks for the best offer, open until it expires. `holder`: who holds it, and what is bid."""
+    """Open until its publication expires. `came_at`: log time when it came. `holder`: who holds it, and what is bid."""
 
     held: Held
+    came_at: int
     holder: tuple[CanonicalSubscription, Bid] | None = None
 
 
@@ -180,7 +181,7 @@ class Partition:
                 if self._matches(live, held):
                     self._notify(live, held, "live", found)
             if record.best is not None:
-                self.auctions[record.publication_id] = Auction(held)
+                self.auctions[record.publication_id] = Auction(held, self.progress.log_time)
         self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
@@ -263,10 +264,11 @@ class Partition:
     # ---------------------------------------------------------------- best offers
 
     def _close_auctions(self, offset: int, found: Found) -> None:
-        """Those that have expired. What stood just before decides, and not the record that has told the time."""
+        """Those that have expired. What stood just before decides, and not the record that has told the time. One that came late, when
+        it had expired in log time, is not offered to who had ended by then: time does not go back."""
         for name, auction in list(self.auctions.items()):
             if auction.held.expires_at <= self.progress.log_time:
-                self._award(auction, auction.held.expires_at - 1, offset, found)
+                self._award(auction, max(auction.held.expires_at - 1, auction.came_at), offset, found)
                 found.offers.append(self._offer(auction, offset, final=True))
                 del self.auctions[name]
 

@@ -32,7 +32,7 @@ from streams.engine import Before, Effects, Engine, pack, unpack
 from streams.progress import decode_progress, encode_progress
 from streams.reference import Partition
 from streams.routing import Directory
-from tests.streams.logs import HOT, SECOND, START, chains, logs
+from tests.streams.logs import HOT, SECOND, START, chains, form, logs
 
 EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
 
@@ -279,6 +279,34 @@ def test_a_repeat_does_not_end_an_auction(tmp_path: Path) -> None:
     engine = Engine(0, HOT, open_store(tmp_path, "dual", hot_window=HOT, lateness=HOT), in_memory=True)
     assert feed(engine, log, 0).offers == wanted[3]
     engine.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_who_has_ended_does_not_bid_for_what_comes_late(tmp_path: Path, in_memory: bool) -> None:
+    """The publication had expired in log time when it came, and the subscription had ended: after that expiry, but before it came."""
+
+    def at(seconds: int) -> int:
+        return START + seconds * SECOND
+
+    bids = CanonicalSubscription(
+        "s", "anna", Version(START, 0, 0), "1", "overlap", START, at(3), "published", form("x <= 5")
+    )
+    asks = CanonicalPublication("p", None, "1", at(1), at(2), Best("x", "highest"), False, {}, form("x >= 1"))
+    log = [
+        Rendezvous("subscriptions", 0, 0, START, 1, (0,), bids),
+        Rendezvous("none", 0, 0, at(5), 1, (0,)),
+        Rendezvous("publications", 0, 0, at(1), 1, (0,), asks),
+        Rendezvous("none", 0, 0, at(6), 1, (0,)),
+    ]
+    reference = Partition(0, HOT)
+    wanted = [reference.apply(envelope, offset) for offset, envelope in enumerate(log)]
+    engine = Engine(0, HOT, open_store(tmp_path, "dual", hot_window=HOT, lateness=HOT), in_memory=in_memory)
+    effects = feed(engine, log, 0)
+    engine.close()
+    assert [n.phase for n in effects.notifications] == ["live"]
+    assert [(offer.subscription_id, offer.final) for offer in effects.offers] == [(None, True)]
+    assert effects.notifications == [n for found in wanted for n in found.notifications]
+    assert effects.offers == [offer for found in wanted for offer in found.offers]
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])

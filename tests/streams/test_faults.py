@@ -20,10 +20,14 @@ from pastforward import broker as embedded
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from pastforward.topics import Topics, connect, ensure
+from state import open_store
 from streams.claims import fence
 from streams.connection import Connection
 from streams.delivery import Chunk, make_sender
+from streams.engine import Engine
 from streams.outgoing import Outgoing
+from streams.recovery import open_whole, recover_engine
+from streams.routing import Directory
 from tests.conftest import ROOT, StartWorker
 from tests.outside import PATIENCE
 from tests.streams.system import FEW_SUBSCRIPTIONS, MANY_TOPICS, Log, Setup, System, check, check_inputs
@@ -96,6 +100,42 @@ def test_fifty_kills(
         weights=FEW_SUBSCRIPTIONS,
     )
     through_kills(System(broker.bootstrap, start_worker, tmp_path, setup), 50, 4000, lambda _: lose)
+
+
+def test_a_rebuild_that_is_cut_off_begins_anew(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the publications, of which parts are durable by then, and the subscriptions."""
+    system = System(broker.bootstrap, start_worker, tmp_path, Setup("cut-off.", partitions=1))
+    system.start_all()
+    system.wait_ready()
+    system.load.burst(200)
+    system.finish()
+    settings = load({"topic_prefix": "cut-off.", "hot_window": "30s"}, environment={})
+    committed = system.log.committed("rendezvous")[0]
+
+    def engine_at(path: Path) -> Engine:
+        hot = settings.hot_window
+        store = open_whole(lambda: open_store(path, "dual", hot_window=hot, lateness=hot))
+        return Engine(0, hot, store, in_memory=True)
+
+    def recovered(engine: Engine) -> tuple[set[str], int]:
+        connection = Connection.of(settings, broker.bootstrap)
+        try:
+            asyncio.run(recover_engine(connection, Topics("cut-off."), engine, committed, Directory(1, "dewey", 1)))
+            return set(engine.subscribers.names()), engine.size[1]
+        finally:
+            engine.close()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "adopt", None)
+        with pytest.raises(TypeError):
+            recovered(engine_at(tmp_path / "cut off"))
+    found = recovered(engine_at(tmp_path / "cut off"))
+    assert found == recovered(engine_at(tmp_path / "whole"))
+    assert found == recovered(engine_at(tmp_path / "whole"))  # now it is there
+    assert found[0]
+    assert found[1] > len(found[0])
 
 
 # ------------------------------------------------------------------------------------------------------- the broker itself
