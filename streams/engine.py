@@ -64,12 +64,12 @@ from schemas.columns import (
 from schemas.flat_conditions import flat_conditions
 from state import EARLIEST, KIND, Batch, Found, Store, Text
 from streams import auctions, kernels
-from streams.packed import Packed
 from streams.attributes import take
 from streams.auctions import Auctions, Bidder, Changes
 from streams.gone import FOREVER, Gone
 from streams.kernels import fresh_rows, pack_all, packed_ends
 from streams.notifications import as_columns, notifications_of, tell
+from streams.packed import Packed
 from streams.progress import Progress, decode_progress, encode_progress
 from streams.reference import EARLIER, offer_of, query_of
 from streams.repeats import Repeats

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import Texts, Version
-from streams.packed import Packed
 from streams.gone import FEW, Gone
 from streams.outgoing import Outgoing, partition_of
+from streams.packed import Packed
 from streams.routes import Route, Routes, digest_of
 
 SECOND = 1_000_000
