@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from pastforward import broker as embedded
 from pastforward.settings import Settings, load
+from tests import forks
 from tests.outside import Outside, WorkerUnderTest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,21 +134,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def command() -> Command:
-    """Runs `pastforward …` as a user does."""
-
-    def run(
-        *arguments: str, environment: dict[str, str] | None = None, cwd: Path | None = None, **options: object
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pastforward", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, **(environment or {})},
-            cwd=cwd,
-            check=False,
-            **options,  # type: ignore[call-overload]
-        )
-
-    return run
+def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Runs `pastforward …`."""
+    directory = tmp_path_factory.mktemp("command")
+    return lambda *arguments, **options: forks.run(arguments, directory, **options)

@@ -3,72 +3,23 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pastforward.broker import any_port
-from pastforward.cli import main
+from tests.forks import Forked
 
 READ = ("notifications", "dead-letters", "rendezvous", "backfill-requests", "best-offers")
 PATIENCE = 60.0  # seconds until something that must come has not come
-
-
-# Most of a worker's start is imports. They are done once, in a process that forks a worker whenever one is wanted: a process of its own
-# all the same. Those of `pastforward up`, of the demo and of the terminal are started as a user starts them.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.outside", "streams.run"])
-
-
-def _run_worker(flags: list[str], log: str) -> None:
-    with open(log, "ab") as output:
-        for number in (1, 2):
-            os.dup2(output.fileno(), number)
-    sys.argv = ["pastforward", "worker", *flags]
-    main()
-
-
-class Forked:
-    """A worker that was forked, with as much of `subprocess.Popen` as the tests need."""
-
-    def __init__(self, flags: list[str], log: str) -> None:
-        self._process = _FORKS.Process(target=_run_worker, args=(flags, log))
-        self._process.start()
-        assert self._process.pid
-        self.pid = self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self._process.exitcode is None:
-            raise subprocess.TimeoutExpired("worker", timeout or 0)
-        return self._process.exitcode
-
-    def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
 
 class WorkerUnderTest:
@@ -78,12 +29,11 @@ class WorkerUnderTest:
         self.port = any_port()
         settings = {"bootstrap_servers": bootstrap, "web_port": str(self.port), **settings}
         flags = [part for name, value in settings.items() for part in ("--" + name.replace("_", "-"), value)]
-        self.log = f"{settings['data_dir']}/worker.log"
-        self.process = Forked(flags, self.log)
+        self.log = Path(settings["data_dir"]) / "worker.log"
+        self.process = Forked(["worker", *flags], (self.log, self.log))
 
     def said(self) -> str:
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return log.read()
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
     def fate(self) -> str:
         return f"{self.said()}(exit code {self.process.poll()})"
