@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -260,19 +261,17 @@ def _launch(settings: Settings, directory: Path, port: int | None) -> Broker:
 
 
 def _format(command: list[str], properties: Path, directory: Path) -> None:
-    def tool(*arguments: str) -> str:
-        done = subprocess.run(
-            [*command, "kafka.tools.StorageTool", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=directory,
-            check=False,
-        )
-        if done.returncode:
-            raise UserError(f"the broker's storage cannot be formatted in {directory}: {done.stderr.strip()[-500:]}")
-        return done.stdout.split()[-1]
-
-    tool("format", "--cluster-id", tool("random-uuid"), "--config", str(properties))
+    # as `random-uuid` makes them, without a JVM: 16 bytes in base64, the first of which must not look like an option
+    cluster = "0" + secrets.token_urlsafe(16)[1:]
+    done = subprocess.run(
+        [*command, "kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties)],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        check=False,
+    )
+    if done.returncode:
+        raise UserError(f"the broker's storage cannot be formatted in {directory}: {done.stderr.strip()[-500:]}")
 
 
 def _wait(broker: Broker) -> None:

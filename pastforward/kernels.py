@@ -12,9 +12,12 @@ from typing import Final
 
 from rich.console import Console
 
-FOLDERS: Final = ("matching", "state", "schemas", "streams", "spark_batch")
+FOLDERS: Final = ("matching", "state", "schemas", "streams", "spark_batch", "benchmarks")
 # each has `compile_kernels`; the one that takes longest first. The second step calls the kernels of the first
-STEPS: Final = (("matching.warm", "matching.algorithms.warm", "state", "schemas"), ("streams", "spark_batch"))
+STEPS: Final = (
+    ("matching.warm", "matching.algorithms.warm", "state", "schemas", "benchmarks.warm"),
+    ("streams", "spark_batch"),
+)
 ROOT: Final = Path(__file__).resolve().parent.parent
 COMPILE: Final = "import importlib, sys; importlib.import_module(sys.argv[1]).compile_kernels()"
 

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from pastforward import broker as embedded
 from pastforward.settings import Settings, load
+from tests import forks
 from tests.outside import Outside, WorkerUnderTest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,17 +105,17 @@ def start_worker(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFacto
         yield start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_shared(broker: embedded.Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
-    """The same for a worker that several tests share."""
+    """The same for a worker that the tests of a file share: one that idles until the last test of all has ended costs as much as it."""
     with _workers(broker, tmp_path_factory) as start:
         yield start
 
 
-@pytest.fixture(scope="session")
-def _outside(broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
-    """A running system of two partitions, as any Kafka client sees it; one for each process that runs tests."""
-    prefix = f"outside-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}."
+@pytest.fixture(scope="module")
+def _outside(request: pytest.FixtureRequest, broker: embedded.Broker, start_shared: StartWorker) -> Iterator[Outside]:
+    """A running system of two partitions, as any Kafka client sees it; one for each file."""
+    prefix = f"outside-{request.path.stem}."
     worker = start_shared(topic_prefix=prefix, partitions=2, hot_window="10m", notification_format="json")
     worker.wait_ready()
     client = Outside(broker.bootstrap, prefix)
@@ -134,21 +134,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def command() -> Command:
-    """Runs `pastforward …` as a user does."""
-
-    def run(
-        *arguments: str, environment: dict[str, str] | None = None, cwd: Path | None = None, **options: object
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pastforward", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, **(environment or {})},
-            cwd=cwd,
-            check=False,
-            **options,  # type: ignore[call-overload]
-        )
-
-    return run
+def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Runs `pastforward …`."""
+    directory = tmp_path_factory.mktemp("command")
+    return lambda *arguments, **options: forks.run(arguments, directory, **options)

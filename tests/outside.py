@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pastforward.broker import any_port
+from tests.forks import Forked
 
 READ = ("notifications", "dead-letters", "rendezvous", "backfill-requests", "best-offers")
 PATIENCE = 60.0  # seconds until something that must come has not come
@@ -28,15 +29,11 @@ class WorkerUnderTest:
         self.port = any_port()
         settings = {"bootstrap_servers": bootstrap, "web_port": str(self.port), **settings}
         flags = [part for name, value in settings.items() for part in ("--" + name.replace("_", "-"), value)]
-        self.log = f"{settings['data_dir']}/worker.log"
-        with open(self.log, "ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pastforward", "worker", *flags], stdout=output, stderr=output
-            )
+        self.log = Path(settings["data_dir"]) / "worker.log"
+        self.process = Forked(["worker", *flags], (self.log, self.log))
 
     def said(self) -> str:
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return log.read()
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
     def fate(self) -> str:
         return f"{self.said()}(exit code {self.process.poll()})"

@@ -20,8 +20,11 @@ from matching.reference import pin
 
 I64 = npt.NDArray[np.int64]
 
+# one process compiles the kernels below
+pytestmark = pytest.mark.xdist_group("tests/matching/test_index_codes.py")
 
-@njit
+
+@njit(cache=True)
 def both(address, row, values):  # type: ignore[no-untyped-def]
     blocks = blocks_at(address)
     out = np.zeros((len(values), 2), np.int64)
@@ -31,7 +34,7 @@ def both(address, row, values):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit
+@njit(cache=True)
 def searched(address, row, keys):  # type: ignore[no-untyped-def]
     blocks = blocks_at(address)
     out = np.zeros(len(keys), np.int64)
@@ -40,7 +43,7 @@ def searched(address, row, keys):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit
+@njit(cache=True)
 def bind(address):  # type: ignore[no-untyped-def]
     codes.bind(blocks_at(address), 0)
 

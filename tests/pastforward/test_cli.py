@@ -182,6 +182,7 @@ def test_routing_propose_compares_all_schemes(command: Command, tmp_path: Path) 
 @pytest.mark.broker
 def test_the_demo_shows_both_phases(tmp_path: Path) -> None:
     flags = ["--seconds", "240", "--drivers", "60", "--partitions", "2", "--jars-dir", str(ROOT / ".jars")]
+    flags += ["--web-port", "0"]  # the usual one may be taken by another test between a look at it and its use
     demo = subprocess.Popen(
         [sys.executable, "-m", "pastforward", "demo", *flags], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     )

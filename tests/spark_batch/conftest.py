@@ -13,12 +13,14 @@ from spark_batch.session import make_session
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Short jobs on busy cores: compiling them well would take longer than running them.
+# Short jobs on busy cores: compiling them, or compiling them well, would take longer than running them.
 QUICK = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

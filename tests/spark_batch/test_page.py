@@ -47,6 +47,7 @@ def test_five_commands_from_nothing_to_a_backfilled_notification(tmp_path: Path)
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PASTFORWARD_JARS_DIR": str(ROOT / ".jars"),
+        "PASTFORWARD_WEB_PORT": "0",  # another test may have the usual one
         "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short jobs: compiling them well would take longer
     }
     said = []

@@ -7,7 +7,6 @@ notified must be the sum of the two.
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,6 +26,7 @@ from streams.directory import group_of, read_directory
 from streams.reference import Partition
 from streams.routing import Directory
 from streams.routing.change import View
+from tests import forks
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE
 from tests.streams.system import FIELDS, Setup, System, findings
@@ -77,13 +77,8 @@ def apply(system: System, *options: str) -> subprocess.CompletedProcess[str]:
         "--hot-window",
         setup.hot_window,
     ]
-    return subprocess.run(
-        [sys.executable, "-m", "pastforward", "routing", "apply", "--json", *connection, *options],
-        capture_output=True,
-        text=True,
-        timeout=4 * PATIENCE,
-        check=False,
-    )
+    arguments = ["routing", "apply", "--json", *connection, *options]
+    return forks.run(arguments, system.directory(0).parent, timeout=4 * PATIENCE)
 
 
 def view_of(system: System) -> View:
