@@ -268,7 +268,7 @@ class Client:
         last = time.monotonic()
         try:
             while True:
-                for message in consumer.consume(1000, POLL):
+                for message in topics.arrived(consumer, 1000, POLL):
                     if message.error():
                         raise KafkaException(message.error())
                     if wanted is None or message.key() == wanted:

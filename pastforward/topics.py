@@ -250,6 +250,12 @@ def watermarks(consumer: Any, topic: str) -> dict[int, tuple[int, int]]:
     return {p: patiently(partial(ask, TopicPartition(topic, p), timeout=TIMEOUT)) for p in found.partitions}
 
 
+def arrived(consumer: Any, most: int, timeout: float) -> list[Any]:
+    """Messages, as soon as there is one: `consume` alone waits until there are as many as it may return, or for all of its time."""
+    first: list[Any] = consumer.consume(1, timeout)
+    return first + consumer.consume(most, 0) if first else first
+
+
 def patiently(call: Callable[[], T]) -> T:
     """Ask again while the partition has no leader yet."""
     deadline = time.monotonic() + TIMEOUT

@@ -92,7 +92,7 @@ def _read(consumer: Any, place: TopicPartition, end: int) -> Iterator[Message]:
     consumer.assign([place])
     silent = 0.0
     while True:
-        messages = consumer.consume(10_000, 0.2)
+        messages = topics.arrived(consumer, 10_000, 0.2)
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())

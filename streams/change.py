@@ -149,7 +149,7 @@ class Change:
             self._consumer.assign([TopicPartition(name, partition, first)])
             at = first
             while at < end:
-                for message in self._consumer.consume(CHUNK, WAIT):
+                for message in topics.arrived(self._consumer, CHUNK, WAIT):
                     if message.error() is None:
                         at = message.offset() + 1
                         yield message

@@ -136,7 +136,7 @@ class Explainer:
                 return
             consumer.assign([TopicPartition(topic, partition, first)])
             while True:
-                for message in consumer.consume(1000, 1.0):
+                for message in topics_module.arrived(consumer, 1000, 1.0):
                     error = message.error()
                     if error is None:
                         self._progress(f"{topic} {partition}", message.offset() - first, end - first)

@@ -18,7 +18,7 @@ from tests import forks
 from tests.outside import Outside, WorkerUnderTest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Files whose tests share nothing but the broker: the longest, so they come first.
+# Files whose tests share nothing but the broker, the longest first.
 ALONE = tuple(
     f"tests/{name}"
     for name in (
@@ -55,7 +55,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark-dies" if dies else "spark"))
         elif item.get_closest_marker("broker"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """Long ones first, so that no process is left with one at the end: what shares a Spark session, what is alone, then what shares a
+    worker, which waits more than it works."""
+    alone = [number for number, name in enumerate(ALONE, 1) if item.nodeid.startswith(name)]
+    if alone:
+        return alone[0]
+    if item.nodeid.startswith("tests/spark_batch"):
+        return 0
+    return len(ALONE) + (1 if item.get_closest_marker("broker") else 2)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The command line in processes that are forked, not started: most of a start is imports, and here they are done once.
+"""The command line, and what else a test kills, in processes that are forked: most of a start is imports, and here they are done once.
 
 A process of its own all the same, with signals, files and an exit code. Those of `pastforward up`, of the demo, of the terminal and of
 the page on the history are started as a user starts them.
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pastforward.cli import main
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.forks", "streams.run", "streams.explain"])
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.forks", "streams.run", "streams.explain"])
 # a start looks at the ends of all others, and of two threads that read the same end one reads nothing
 _ONE_LOOKS = threading.Lock()
 
@@ -47,7 +47,7 @@ class Forked:
         environment: dict[str, str] | None = None,
     ) -> None:
         settings = {**os.environ, **(environment or {})}
-        self._process = _FORKS.Process(target=_run, args=(arguments, files, cwd, settings))
+        self._process = FORKS.Process(target=_run, args=(arguments, files, cwd, settings))
         with _ONE_LOOKS:
             self._process.start()
         assert self._process.pid

@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pastforward.broker import any_port
+from pastforward.topics import arrived
 from tests.forks import Forked
 
 READ = ("notifications", "dead-letters", "rendezvous", "backfill-requests", "best-offers")
@@ -137,7 +138,7 @@ class Outside:
             self._poll()
 
     def _poll(self) -> None:
-        for message in self._consumer.consume(1000, 0.1):
+        for message in arrived(self._consumer, 1000, 0.1):
             assert message.error() is None, message.error()
             self.records[message.topic().removeprefix(self.prefix)].append(message)
 

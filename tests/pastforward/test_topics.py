@@ -97,3 +97,16 @@ def test_another_error_is_not_asked_again() -> None:
 
     with pytest.raises(KafkaException):
         topics.patiently(ask)
+
+
+def test_what_has_come_is_not_kept_waiting_for_more() -> None:
+    """`consume` waits until it has as many as asked for: notifications and explanations came up to a second later than they could."""
+
+    there = ["a", "b", "c"]
+
+    class Waits:
+        def consume(self, count: int, timeout: float) -> list[str]:
+            assert count <= len(there) or not timeout, "it would wait"
+            return [there.pop(0) for _ in range(min(count, len(there)))]
+
+    assert topics.arrived(Waits(), 1000, 1.0) == ["a", "b", "c"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-import sys
+from multiprocessing.connection import Connection
 
 from state import open_store
 from tests.state.crash_log import operations_from, size_of_batch
 from tests.state.tables import CRASHED, table
 
 
-def main(path: str, layout: str, budget: str, seed: int) -> None:
+def main(path: str, layout: str, budget: str, seed: int, ready: Connection) -> None:
     with open_store(path, layout, budget=CRASHED[budget](), hot_window=4_000, lateness=500) as store:
         offset = store.offset or 0
         chance = random.Random(seed + offset)
-        print("ready", flush=True)
+        ready.send(True)
         while True:
             size = size_of_batch(seed, offset)
             rows = operations_from(seed, offset, size)
@@ -26,7 +26,3 @@ def main(path: str, layout: str, budget: str, seed: int) -> None:
             store.put_meta(b"progress", str(offset + size).encode())
             offset += size
             store.commit(offset)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from state import open_store
+from tests.forks import FORKS
+from tests.state import crash_writer
 from tests.state.checks import apply_both, same_contents
 from tests.state.crash_log import operations_from, size_of_batch
 from tests.state.oracle import Oracle
@@ -22,21 +22,23 @@ OPTIONS = {"hot_window": 4_000, "lateness": 500}
 
 def kill_once(path: Path, layout: str, budget: str, seed: int, chance: random.Random) -> None:
     """Starts a writer and kills it when a file of the database has grown by a random number of bytes."""
-    command = [sys.executable, "-m", "tests.state.crash_writer", str(path), layout, budget, str(seed)]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
-    assert writer.stdout
+    ready, said = FORKS.Pipe(duplex=False)
+    writer = FORKS.Process(target=crash_writer.main, args=(str(path), layout, budget, seed, said))
+    writer.start()
+    said.close()
     # One start in five is killed while it opens, without waiting for it to be ready.
     if chance.random() < 0.8:
-        assert writer.stdout.readline() == b"ready\n"
+        assert ready.recv()
         least = written(path) + chance.randrange(1, 30_000)
-        while written(path) < least and writer.poll() is None:
+        while written(path) < least and writer.is_alive():
             os.sched_yield()
     else:
-        while not (path / "LOCK").exists() and writer.poll() is None:
+        while not (path / "LOCK").exists() and writer.is_alive():
             os.sched_yield()
-    writer.send_signal(signal.SIGKILL)
-    assert writer.wait() == -signal.SIGKILL
-    writer.stdout.close()
+    writer.kill()
+    writer.join()
+    assert writer.exitcode == -signal.SIGKILL
+    ready.close()
 
 
 def written(path: Path) -> int:

@@ -306,7 +306,7 @@ class Log:
         deadline = time.monotonic() + 4 * PATIENCE
         while open_:
             assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
-            for message in reader.consume(1000, 0.05):
+            for message in topics.arrived(reader, 1000, 0.05):
                 if message.error():
                     open_.discard(message.partition())
                 else:
