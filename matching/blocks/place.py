@@ -81,6 +81,7 @@ _ROOT: Final = 50.0
 _LANE: Final = 0.4
 
 _LOOK: Final = 16  # what a look at a group costs the sweep, in slots laid out anew
+_SAMPLE: Final = 2  # slots that are looked at before all others are
 
 
 @inner
@@ -843,11 +844,11 @@ def _renew(blocks: Blocks, known: Known, chunk: Int, s: Scratch) -> Int:
 
 
 @inner
-def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
-    """Of a chunk, or of a group that is smaller than one."""
+def _members(blocks: Blocks, group: Int, chunk: Int, most: Int, out: I32) -> Int:
+    """Of a chunk, or of a group that is smaller than one; the first so many."""
     n = 0
     if not chunk and blocks.group_form[group] == INLINE:
-        for i in range(blocks.group_count[group]):
+        for i in range(min(np.int64(blocks.group_count[group]), most)):
             out[n] = blocks.group_slots[INLINE_SLOTS * group + i]
             n += 1
         return n
@@ -856,31 +857,11 @@ def _members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
         if not leaf:
             continue
         for lane in range(32):
-            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
+            if n < most and blocks.leaf_slots[leaf * 32 + lane] >= 0:
                 out[n] = blocks.leaf_slots[leaf * 32 + lane]
                 n += 1
-    return n
-
-
-@inner
-def _first_members(blocks: Blocks, group: Int, chunk: Int, out: I32) -> Int:
-    """Two of them, as a sample; of a chunk, or of a group that is smaller than one."""
-    if not chunk and blocks.group_form[group] == INLINE:
-        n = min(np.int64(blocks.group_count[group]), 2)
-        for i in range(n):
-            out[i] = blocks.group_slots[INLINE_SLOTS * group + i]
-        return n
-    n = 0
-    for position in range(32 if chunk else 1):
-        leaf = np.int64(blocks.child[chunk * 32 + position]) if chunk else np.int64(blocks.group_ref[group])
-        if not leaf:
-            continue
-        for lane in range(32):
-            if blocks.leaf_slots[leaf * 32 + lane] >= 0:
-                out[n] = blocks.leaf_slots[leaf * 32 + lane]
-                n += 1
-                if n == 2:
-                    return n
+        if n == most:
+            break
     return n
 
 
@@ -894,15 +875,15 @@ def _too_dear(blocks: Blocks, known: Known, slot: Int, table: Int, hashing: Bool
 
 @inner
 def _reconsider(blocks: Blocks, known: Known, group: Int, chunk: Int, hashing: Bool, s: Scratch) -> Int:
-    """Slots that have become too dear move. Two samples say whether to look at all. Returns the work done, in slots."""
+    """Slots that have become too dear move. A sample says whether to look at all. Returns the work done, in slots."""
     table = np.int64(blocks.group_table[group])
     members = np.empty(ROOM if chunk else 32, np.int32)
     dear = False
-    for i in range(_first_members(blocks, group, chunk, members)):
+    for i in range(_members(blocks, group, chunk, _SAMPLE, members)):
         dear = dear or _too_dear(blocks, known, np.int64(members[i]), table, hashing, s)
     if not dear:
         return _LOOK
-    n = _members(blocks, group, chunk, members)
+    n = _members(blocks, group, chunk, len(members), members)
     for i in range(n):
         slot = np.int64(members[i])
         if not _too_dear(blocks, known, slot, table, hashing, s) or not has_room(blocks):
