@@ -166,6 +166,10 @@ class Ownership:
                 return  # the group has gone on, and will call again
             raise
         taken = await asyncio.gather(*(self._own(p, positions[p], sender) for p in partitions), return_exceptions=True)
+        # What is there now stays: a collection that looks at all of it again stops every lane for a tenth of a second.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
         await asyncio.to_thread(give_back)  # what the rebuilding needed
         owned = [one for one in taken if isinstance(one, Owned)]
         errors = [error for error in taken if isinstance(error, BaseException)]
@@ -185,10 +189,6 @@ class Ownership:
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
             self._owned[key] = one
             self._lanes[key] = Lane(one.handle, one.silent, self.failed)
-        # What is there now stays: a collection that looks at all of it again stops every lane for a tenth of a second.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
         self._complete = True
         log.info("owner of %d partitions", len(owned))
 
