@@ -42,7 +42,7 @@ run: setup ## a broker, a worker, and a scene to watch
 	$(BIN)/pastforward demo
 
 test: setup lint ## linters and all tests, against a real broker
-	$(BIN)/pytest --numprocesses 6 --dist loadgroup
+	$(BIN)/pytest --numprocesses 4 --dist loadgroup
 
 lint: $(VENV)/ready ## formatter, linter, types, direction of dependencies
 	$(BIN)/ruff format --check .
