@@ -6,6 +6,7 @@ writes returns when the broker has the record, or raises `DeliveryError`; `publi
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -95,6 +96,7 @@ class Client:
         self._bootstrap = bootstrap_servers or broker.bootstrap_of(self._settings)
         self._topics = topics.Topics(self._settings.topic_prefix)
         self._registry = registry or open_registry(self._settings)
+        self._closed = threading.Event()
         self._producer: Any = topics.make_client(
             Producer,
             topics.client_config(
@@ -267,7 +269,7 @@ class Client:
         wanted = None if key is None else key.encode()
         last = time.monotonic()
         try:
-            while True:
+            while not self._closed.is_set():
                 for message in topics.arrived(consumer, 1000, POLL):
                     if message.error():
                         raise KafkaException(message.error())
@@ -317,6 +319,8 @@ class Client:
         return count
 
     def close(self) -> None:
+        """Sends what waits; whoever iterates, in whichever thread, comes to an end."""
+        self._closed.set()
         self._producer.flush(TIMEOUT)
 
     def __enter__(self) -> Client:

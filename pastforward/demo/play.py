@@ -105,6 +105,10 @@ class Scene:
         for driver in self.world.drivers:
             self._client.unsubscribe(driver.name)
 
+    def hush(self) -> None:
+        """Nobody listens any more, once the client is closed."""
+        self._ears.join()
+
 
 def play(
     settings: Settings, bootstrap: str, *, seconds: float | None, plain: bool, drivers: int, check: Callable[[], None]
@@ -121,7 +125,8 @@ def play(
                 _screen(scene, end, check, console)
         finally:
             scene.leave()
-        return scene.story
+    scene.hush()  # before the broker goes, or librdkafka complains of it
+    return scene.story
 
 
 def _turn(scene: Scene, check: Callable[[], None]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -43,6 +44,16 @@ def test_past_and_live(client: Client) -> None:
     # and the last publication may have come before the withdrawal
     rest = list(islice((n for n in told if n.subscription_id == "all"), 4))
     assert {n.phase for n in rest} == {"past"}
+
+
+def test_who_listens_comes_to_an_end_when_the_client_is_closed(broker: Broker, client: Client) -> None:
+    with Client(broker.bootstrap, settings=load({"topic_prefix": "client."}, environment={})) as own:
+        told: list[object] = []
+        listener = threading.Thread(target=lambda: told.extend(own.notifications("nobody")), daemon=True)
+        listener.start()
+    listener.join(30)
+    assert not listener.is_alive()
+    assert not told
 
 
 def test_every_type_of_attribute_arrives(client: Client) -> None:
