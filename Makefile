@@ -31,12 +31,16 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(@D))
 	@touch $@
 
+# What a broker has loaded is kept, so that the next one starts in half the time.
+.jars/kafka/classes.jsa: .jars/kafka/ready $(VENV)/ready
+	$(BIN)/python -m pastforward.archive
+
 # Numba keeps what it compiles beside the sources; compiled here, no test and no worker waits for it.
 $(VENV)/kernels: $(VENV)/ready $(KERNELS)
 	$(BIN)/python -m pastforward.kernels
 	@touch $@
 
-setup: $(VENV)/ready .jars/kafka/ready .jars/spark/ready $(VENV)/kernels ## virtual environment, jars, compiled kernels
+setup: $(VENV)/ready .jars/kafka/ready .jars/spark/ready .jars/kafka/classes.jsa $(VENV)/kernels ## virtual environment, jars, compiled kernels
 
 run: setup ## a broker, a worker, and a scene to watch
 	$(BIN)/pastforward demo

@@ -104,3 +104,17 @@ def test_a_free_port_is_none_that_a_connection_may_get() -> None:
     """A port of that kind was taken by another process's connection between its choice and its use."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(1024 < broker.any_port() < first for _ in range(50))
+
+
+def test_an_archive_of_classes_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "jars" / "kafka"
+    folder.mkdir(parents=True)
+    for jar in (JARS / "kafka").glob("*.jar"):
+        (folder / jar.name).symlink_to(jar)
+    (folder / "classes.jsa").write_bytes(b"of another JVM")
+    settings = load({"data_dir": tmp_path / "data", "jars_dir": folder.parent}, environment={})
+    running = broker.start(settings)
+    try:
+        running.check()
+    finally:
+        running.stop()
