@@ -58,7 +58,7 @@ bench: setup ## every figure that the documents state
 	$(BIN)/pastforward bench all
 
 soak: setup ## the long forms of the kill tests
-	$(BIN)/pytest -m soak --timeout 7200
+	HYPOTHESIS_SOAK=1 $(BIN)/pytest -m soak --timeout 7200
 
 clean: ## everything that set-up and runs have made
 	rm -rf $(VENV) .jars .pastforward build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results

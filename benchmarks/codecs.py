@@ -191,8 +191,14 @@ def measure(records: int, seconds: float) -> list[dict[str, Any]]:
 
 
 @click.command(help=__doc__)
-@click.option("--records", default=4096, show_default=True, help="Records in a chunk.")
-@click.option("--seconds", default=1.0, show_default=True, help="How long each contender is measured.")
+@click.option("--records", type=click.IntRange(1), default=4096, show_default=True, help="Records in a chunk.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="How long each contender is measured.",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of a table.")
 def main(records: int, seconds: float, as_json: bool) -> None:
     results = measure(records, seconds)

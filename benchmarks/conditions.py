@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from time import thread_time
 from typing import Final, NamedTuple, TypeVar
@@ -59,6 +60,7 @@ def _rate(read: Callable[[Given], Condition], given: list[Given]) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"{'conditions a second':<22}{'known shape':>14}{'first parse':>14}{'structured':>14}")
     for rate in measure():
         print(f"{rate.load:<22}{rate.known_shape:>14,.0f}{rate.first_parse:>14,.0f}{rate.structured:>14,.0f}")

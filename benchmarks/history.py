@@ -27,11 +27,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import IMAGES, RESULTS, settings_for, share
 from matching import Condition
 from matching.oracle import Subscription
 from pastforward import broker, topics
 from pastforward.client import Client
-from pastforward.settings import Settings, load
+from pastforward.settings import Settings
 from schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
 from spark_batch.backfill import answers
 from spark_batch.commit import Commit
@@ -66,7 +67,7 @@ CORES: Final = 2
 ALL: Final = ("ingest", "backfill", "compaction", "narrow")
 
 
-RESULTS: Final = Path("results/history.json")
+KEPT: Final = RESULTS / "history.json"
 
 
 @dataclass
@@ -79,15 +80,15 @@ class Figures:
 
     @classmethod
     def of(cls, scale: float) -> Figures:
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
         if known.get("scale") != scale:
             return cls(scale)
         return cls(scale, {load_: tuple(row) for load_, row in known["rows"].items()}, known["facts"])
 
     def add(self, load_: str, found: str, wanted: str, holds: bool) -> None:
         self.rows[load_] = (found, wanted, holds)
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({"scale": self.scale, "rows": self.rows, "facts": self.facts}, indent=1))
+        KEPT.parent.mkdir(exist_ok=True)
+        KEPT.write_text(json.dumps({"scale": self.scale, "rows": self.rows, "facts": self.facts}, indent=1))
         print(f"{load_}: {found} ({wanted} wanted)", file=sys.stderr, flush=True)
 
 
@@ -357,14 +358,13 @@ def draw(path: Path, facts: dict[str, float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The history against the clock.")
-    parser.add_argument("--scale", type=float, default=1.0, help="1: the full size; 0.01: to see that it runs")
+    parser.add_argument("--scale", type=share, default=1.0, help="1: the full size; 0.01: to see that it runs")
     parser.add_argument("--only", choices=ALL, action="append")
     parser.add_argument("--data", type=Path, help="keep the large table there, and use the one that is there")
-    parser.add_argument("--jars-dir", default=".jars")
     chosen = parser.parse_args()
     console = Console(stderr=True)
     directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))
-    settings = load({"data_dir": directory, "jars_dir": chosen.jars_dir, "partitions": 4}, environment={})
+    settings = settings_for(directory, partitions=4)
     figures = Figures.of(chosen.scale)
     spark = make_session(settings, CORES)
     try:
@@ -380,7 +380,7 @@ def main() -> None:
     for load_, (found, limit, holds) in figures.rows.items():
         table.add_row(load_, found, limit, "holds" if holds else "does not hold")
     Console().print(table)
-    draw(Path("docs/img/history.svg"), figures.facts)
+    draw(IMAGES / "history.svg", figures.facts)
 
 
 if __name__ == "__main__":

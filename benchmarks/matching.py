@@ -32,6 +32,7 @@ from rich.table import Table
 from benchmarks.conditions import LOADS
 from benchmarks.generators import matching as loads
 from benchmarks.generators.matching import Load
+from benchmarks.options import RESULTS, listed
 from matching import Condition, Index
 from matching.algorithms import NAMES
 from matching.index import NewSubscription
@@ -371,16 +372,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the subscriptions")
     parser.add_argument("--only", help=f"which pieces, with commas: {', '.join(PIECES)}")
-    parser.add_argument("--algorithms", default=",".join(NAMES), help="which ones, with commas")
-    parser.add_argument("--kept", type=Path, default=Path("results/matching.json"), help="measured so far")
-    parser.add_argument("--plot", type=Path, default=Path("results/matching.png"))
+    parser.add_argument("--algorithms", default=",".join(NAMES), help=f"which ones, with commas: {', '.join(NAMES)}")
+    parser.add_argument("--kept", type=Path, default=RESULTS / "matching.json", help="measured so far")
+    parser.add_argument("--plot", type=Path, default=RESULTS / "matching.png")
     given = parser.parse_args()
-    pieces = given.only.split(",") if given.only else list(PIECES)
-    if not set(pieces) <= set(PIECES):
-        parser.error(f"there are the pieces {', '.join(PIECES)}")
-    if not given.only:
+    try:
+        pieces = listed(PIECES, given.only) if given.only is not None else list(PIECES)
+        algorithms = listed(NAMES, given.algorithms)
+    except ValueError as error:
+        parser.error(str(error))
+    if given.only is None:
         given.kept.unlink(missing_ok=True)
-    run(pieces, tuple(given.algorithms.split(",")), 100 if given.quick else 1, Kept(given.kept), given.plot)
+    run(pieces, tuple(algorithms), 100 if given.quick else 1, Kept(given.kept), given.plot)
 
 
 if __name__ == "__main__":

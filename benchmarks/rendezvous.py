@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.generators.stream import SEVERITIES, Interest, Record, interests, samples, subscriptions
+from benchmarks.options import Share, environment
 from benchmarks.routing_decision import ATTRIBUTES, catalog_text
 from benchmarks.stream import Bench, Worker, console
 from pastforward.settings import Settings
@@ -315,8 +316,8 @@ def run_change(bench: Bench, catalog: Path) -> list[Change]:
 
 def _apply(settings: Settings, bootstrap: str, options: tuple[str, ...]) -> None:
     connection = ("--bootstrap-servers", bootstrap, "--topic-prefix", settings.topic_prefix, "--hot-window", "10s")
-    command = [sys.executable, "-m", "pastforward", "routing", "apply", "--json", *connection, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-m", "pastforward", "routing", "apply", "--json", *connection, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     if done.returncode:
         raise click.ClickException(done.stderr)
 
@@ -362,10 +363,10 @@ def show(costs: list[Cost], changes: list[Change]) -> None:
 
 
 @click.command()
-@click.option("--scale", type=float, default=1.0, help="A part of the records, of the subscriptions and of the rate.")
-@click.option("--only", type=click.Choice(["", "schemes", "change"]), default="", help="One of the two.")
+@click.option("--scale", type=Share(), default=1.0, help="A part of the records, of the subscriptions and of the rate.")
+@click.option("--only", type=click.Choice(["schemes", "change"]), help="One of the two.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
-def main(scale: float, only: str, as_json: bool) -> None:
+def main(scale: float, only: str | None, as_json: bool) -> None:
     directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))
     bench = Bench(directory, scale)
     catalog = directory / "catalog.toml"

@@ -27,6 +27,7 @@ from rich.table import Table
 
 from benchmarks.chord import Ring, Spacing
 from benchmarks.generators.lo_chiu import Ranges, Setting, make_load
+from benchmarks.options import IMAGES, RESULTS
 from benchmarks.routing_claims import check_claims
 from benchmarks.routing_decision import measure_decisions
 from benchmarks.routing_figures import draw
@@ -128,9 +129,7 @@ def simulate(*, quick: bool, console: Console) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def run(
-    *, quick: bool = False, results: Path = Path("results/routing"), images: Path | None = Path("docs/img")
-) -> bool:
+def run(*, quick: bool = False, results: Path = RESULTS / "routing", images: Path | None = IMAGES) -> bool:
     """Runs everything, writes it down and prints what the paper claims beside what was found. True if all is as claimed
     or differs for a known reason."""
     console = Console()
@@ -169,8 +168,8 @@ def run(
 def main() -> None:
     parser = argparse.ArgumentParser(description="Lo and Chiu's experiments, and the cost of a routing decision")
     parser.add_argument("--quick", action="store_true", help="less of everything: seconds instead of minutes")
-    parser.add_argument("--results", type=Path, default=Path("results/routing"))
-    parser.add_argument("--images", type=Path, default=Path("docs/img"))
+    parser.add_argument("--results", type=Path, default=RESULTS / "routing")
+    parser.add_argument("--images", type=Path, default=IMAGES)
     arguments = parser.parse_args()
     images = None if arguments.quick else arguments.images
     sys.exit(0 if run(quick=arguments.quick, results=arguments.results, images=images) or arguments.quick else 1)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.generators.state import Load, loads
+from benchmarks.options import RESULTS, beginning, share
 from state import compile_kernels, open_store
 
 if TYPE_CHECKING:
@@ -168,19 +169,20 @@ def plot(chosen: list[Load], results: list[Result], file: Path) -> None:
 
 
 def in_own_process(load: Load, cpu: int) -> Result:
-    command = [sys.executable, "-m", "benchmarks.state", "--measure", json.dumps(asdict(load)), "--cpu", str(cpu)]
+    command = [sys.executable, "-P", "-m", "benchmarks.state", "--measure", json.dumps(asdict(load)), "--cpu", str(cpu)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return Result(**json.loads(output))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.state", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the operations")
+    parser = argparse.ArgumentParser(prog="pastforward bench state", description=__doc__)
+    parser.add_argument("--scale", type=share, default=1.0, help="share of the operations")
     parser.add_argument("--only", default="", help="only loads whose name begins so")
-    parser.add_argument("--cpu", type=int, default=0, help="the core to run on")
+    cores = sorted(os.sched_getaffinity(0))
+    parser.add_argument("--cpu", type=int, choices=cores, default=cores[0], help="the core to run on")
     parser.add_argument("--go-on", action="store_true", help="keep what is in the results, measure the rest")
-    parser.add_argument("--results", type=Path, default=Path("results/state.json"))
-    parser.add_argument("--plot", type=Path, default=Path("results/state.png"))
+    parser.add_argument("--results", type=Path, default=RESULTS / "state.json")
+    parser.add_argument("--plot", type=Path, default=RESULTS / "state.png")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.measure:
@@ -194,9 +196,11 @@ def main(arguments: list[str] | None = None) -> None:
 
     console = Console()
     console = Console(width=max(console.width, WIDTH))
-    chosen = [load for load in loads(given.scale) if load.name.startswith(given.only)]
-    if not chosen:
-        parser.error(f"no load begins with {given.only!r}; there are {', '.join(sorted({x.name for x in loads(1)}))}")
+    try:
+        names = beginning(sorted({load.name for load in loads(1)}), given.only)
+    except ValueError as error:
+        parser.error(str(error))
+    chosen = [load for load in loads(given.scale) if load.name in names]
     with console.status("compiling"):
         compile_kernels()
     known = read_results(given.results) if given.go_on else {}

@@ -32,9 +32,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.generators import stream as loads
+from benchmarks.options import RESULTS, Share, beginning, environment, settings_for
 from pastforward import broker as embedded
 from pastforward import topics
-from pastforward.settings import Settings, load
+from pastforward.settings import Settings
 from schemas import Publication, decode_notification, encode
 
 PARTITIONS: Final = 4
@@ -43,6 +44,7 @@ PATIENCE: Final = 1200.0  # seconds until a load that does not end is given up
 STOCK: Final = 60_000  # records the stock agent reads, at most: it is slow
 RATE: Final = 2_000  # publications a second, for the latency
 OPERATIONS: Final = 2_000_000 / 60  # a second, of drivers
+LOADS: Final = ("avro", "json", "drivers", "latency exactly-once", "latency at-least-once", "million")
 HOT: Final = "10s"  # so that what is held fits in memory at any of these rates
 DRIVERS_HOT: Final = "5m"  # publications are routed ahead of subscriptions; nothing is to be asked of the history
 
@@ -82,10 +84,10 @@ class Worker:
             **more,
         }
         arguments = [part for name, value in flags.items() for part in (f"--{name}", value)]
-        command = [sys.executable, "-m", "pastforward", "worker", *arguments]
+        command = [sys.executable, "-P", "-m", "pastforward", "worker", *arguments]
         self.began = time.perf_counter()
         with log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
         self._log = log
 
     def page(self, name: str) -> tuple[int, str]:
@@ -149,7 +151,7 @@ class Worker:
 class Bench:
     def __init__(self, directory: Path, scale: float) -> None:
         self.directory, self.scale = directory, scale
-        self.settings = load({"data_dir": directory}, environment={})
+        self.settings = settings_for(directory)
         self.figures: list[Figure] = []
         self._subscribed: Settings | None = None
         with console.status("starting a broker"):
@@ -162,14 +164,11 @@ class Bench:
 
     def system(self, name: str, partitions: int = PARTITIONS) -> Settings:
         """Topics of their own, and a directory, for a load."""
-        found = load(
-            {
-                "data_dir": self.directory / name,
-                "topic_prefix": f"{name}.",
-                "partitions": partitions,
-                "bootstrap_servers": self.broker.bootstrap,
-            },
-            environment={},
+        found = settings_for(
+            self.directory / name,
+            topic_prefix=f"{name}.",
+            partitions=partitions,
+            bootstrap_servers=self.broker.bootstrap,
         )
         found.data_dir.mkdir()
         topics.ensure(found, topics.connect(found, self.broker.bootstrap))
@@ -189,6 +188,7 @@ class Bench:
                 "batch.size": 1 << 18,
                 "compression.type": "lz4",
                 "queue.buffering.max.messages": 500_000,
+                "log_level": 3,
             }
         )
         sent: dict[str, int] = {}
@@ -246,7 +246,7 @@ class Bench:
     def stock(self, kind: str, topic: str, count: int) -> float:
         with console.status(f"{kind} on {topic}"):
             done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.stream_stock", kind, self.broker.bootstrap, topic, str(count)],
+                [sys.executable, "-P", "-m", "benchmarks.stream_stock", kind, self.broker.bootstrap, topic, str(count)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -254,7 +254,10 @@ class Bench:
         found = re.search(r"rate=(\S+)", done.stdout)
         if found is None:
             raise click.ClickException(f"{kind} has failed:\n{done.stderr[-2000:]}")
-        return float(found[1])
+        rate = float(found[1])
+        if not rate:
+            raise click.ClickException(f"{count} records came at once: too few to measure, raise --scale")
+        return rate
 
     # ---------------------------------------------------------------------------------------- loads
 
@@ -410,14 +413,15 @@ class Bench:
         console.print(f"{figure.load}: {figure.what}: {figure.value:,.1f} {figure.unit}")
 
     def runs(self) -> dict[str, Callable[[], None]]:
-        return {
-            "avro": lambda: self.publications("avro", 60_000, 10),
-            "json": lambda: self.publications("json", 40_000),
-            "drivers": self.drivers,
-            "latency exactly-once": lambda: self.latency("exactly-once", 120, 300),
-            "latency at-least-once": lambda: self.latency("at-least-once", 15, 60),
-            "million": self.million,
-        }
+        made: tuple[Callable[[], None], ...] = (
+            lambda: self.publications("avro", 60_000, 10),
+            lambda: self.publications("json", 40_000),
+            self.drivers,
+            lambda: self.latency("exactly-once", 120, 300),
+            lambda: self.latency("at-least-once", 15, 60),
+            self.million,
+        )
+        return dict(zip(LOADS, made, strict=True))
 
 
 @contextmanager
@@ -479,17 +483,21 @@ def plot(figures: list[Figure], path: Path) -> None:
 
 @click.command()
 @click.option("--quick", is_flag=True, help="A tenth of the records: --scale 0.1.")
-@click.option("--scale", type=float, default=1.0, help="A part of the records, and of the subscriptions.")
-@click.option("--only", default="", help="Loads whose name begins so: avro, json, drivers, latency, million.")
-@click.option("--plot", "picture", type=click.Path(path_type=Path), default=Path("results/stream.png"))
+@click.option("--scale", type=Share(), default=1.0, help="A part of the records, and of the subscriptions.")
+@click.option("--only", default="", help=f"Loads whose name begins so: {', '.join(LOADS)}.")
+@click.option("--plot", "picture", type=click.Path(path_type=Path), default=RESULTS / "stream.png", help="The figure.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def main(quick: bool, scale: float, only: str, picture: Path, as_json: bool) -> None:
+    try:
+        asked = beginning(LOADS, only)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--only") from error
     directory = Path(tempfile.mkdtemp(prefix="pastforward-bench-"))
     bench = Bench(directory, 0.1 if quick else scale)
     try:
-        for name, run in bench.runs().items():
-            if name.startswith(only):
-                run()
+        runs = bench.runs()
+        for name in asked:
+            runs[name]()
     finally:
         bench.broker.stop()
         shutil.rmtree(directory, ignore_errors=True)

@@ -51,6 +51,9 @@ U64 = npt.NDArray[np.uint64]
 
 NO_TIME: Final = -(2**63)  # published_at was not given: no window is asked about
 NEVER_EXPIRES: Final = 2**63 - 1
+SAID_ABSENT: Final = (
+    1  # the bits of an entry of tag OTHER that stands for a published IS NULL; of all others they are 0
+)
 
 
 class Batch(NamedTuple):
@@ -312,7 +315,20 @@ class _Columns:
             array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
         kind = _KINDS.get(array.type)
         if kind is None:
+            if pa.types.is_uint64(array.type):
+                array = self._without_large(name, array, attribute)
             array, kind = self._converted(array, attribute)
+        self._take(name, array, kind, attribute)
+
+    def _without_large(self, name: str, array: pa.Array, attribute: int) -> pa.Array:
+        """Beyond 63 bits there is no such integer: those become a column of their own, of values that compare with nothing."""
+        fits = pa.compute.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
+        if pa.compute.all(fits).as_py() is False:
+            large = pa.compute.if_else(fits, pa.scalar(None, pa.uint64()), array)
+            self._take(name, large, OTHER_COLUMN, attribute)
+        return pa.compute.if_else(fits, array, pa.scalar(None, pa.uint64()))
+
+    def _take(self, name: str, array: pa.Array, kind: int, attribute: int) -> None:
         buffers = array.buffers()
         self._alive.append(array)
         validity, data = buffers[0], (buffers[1] if len(buffers) > 1 else None)
@@ -337,12 +353,6 @@ class _Columns:
             kind = array.type
             if kind in _KINDS:
                 return array, _KINDS[kind]
-        if pa.types.is_uint64(kind):
-            # beyond 63 bits there is no such integer
-            fits = pa.compute.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
-            if pa.compute.all(fits).as_py() is False:
-                return array, OTHER_COLUMN
-            return array.cast(pa.int64()), INT64_COLUMN
         if pa.types.is_integer(kind):
             return array.cast(pa.int64()), INT64_COLUMN
         if pa.types.is_floating(kind):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matching import shapes
-from matching.errors import ConditionError
+from matching.errors import ConditionError, shown
 from matching.evaluate import holds, satisfies
-from matching.limits import MAX_DISJUNCTS, MAX_NAME_BYTES, MAX_PREDICATES
-from matching.merge import meet
+from matching.limits import MAX_DISJUNCTS, MAX_PREDICATES
 from matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, Family, NormalForm, PatternKind
-from matching.predicates import Predicate, build, predicates_of
+from matching.predicates import (
+    Predicate,
+    alternatives,
+    build,
+    checked_name,
+    multiplied_out,
+    predicates_of,
+    too_many_disjuncts,
+)
 from matching.printing import condition_text, predicate_text, value_text
 
 
@@ -83,19 +90,15 @@ class Condition:
         """From the structured form: alternatives of predicates `(attribute, operator, value, high)`."""
         found: list[Disjunct] = []
         count = 0
-        for predicates in disjuncts:
-            constraints: dict[str, Constraint | None] = {}
-            for given in predicates:
-                predicate = given if isinstance(given, Predicate) else Predicate(*given)  # type: ignore[arg-type]
+        for predicates in _listed(disjuncts):
+            asked = []
+            for given in _listed(predicates):
+                predicate = given if isinstance(given, Predicate) else _predicate(given)
                 count += 1
-                name, constraint = _checked_name(predicate.attribute), build(predicate)
-                known = constraints.get(name, constraint)
-                constraints[name] = None if known is None or constraint is None else meet(known, constraint)
-            merged = tuple((name, c) for name, c in sorted(constraints.items()) if c is not None)
-            if len(merged) == len(constraints):
-                found.append(merged)
-        if len(found) > MAX_DISJUNCTS:
-            raise ConditionError(f"there are more than {MAX_DISJUNCTS} disjuncts", "Use several subscriptions")
+                asked.append((checked_name(predicate.attribute), alternatives(predicate)))
+            found += multiplied_out(asked)
+            if len(found) > MAX_DISJUNCTS:
+                raise too_many_disjuncts()
         if count > MAX_PREDICATES:
             raise ConditionError(f"there are more than {MAX_PREDICATES:,} predicates", "Use several subscriptions")
         return cls(shapes.distinct(found))
@@ -169,13 +172,18 @@ def _is_selective(constraint: Constraint) -> bool:
     return constraint.included is not None or bounded or demanded
 
 
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise ConditionError(f"{name!r} cannot be the name of an attribute", "Give a string that is not empty")
+def _listed(given: Any) -> Iterator[Any]:
     try:
-        length = len(name.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise ConditionError(f"{name!r} cannot be the name of an attribute", "Give valid Unicode") from error
-    if length > MAX_NAME_BYTES:
-        raise ConditionError(f"the name is longer than {MAX_NAME_BYTES} bytes", "Use a shorter attribute name")
-    return name
+        if not isinstance(given, str):
+            return iter(given)
+    except TypeError:
+        pass
+    raise ConditionError(f"{shown(given)} is no list", "Give a list of alternatives, each a list of predicates")
+
+
+def _predicate(given: Any) -> Predicate:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not 2 <= len(given) <= 4:
+        raise ConditionError(
+            f"{shown(given)} is no predicate", "Give attribute, operator, value and, with between and not between, high"
+        )
+    return Predicate(*given)

@@ -23,7 +23,14 @@ class ConditionError(ValueError):
 
 def _excerpt(text: str, position: int) -> str:
     """A few characters from where it goes wrong: enough to find the place by eye."""
-    shown = text[position : position + 20]
-    if not shown:
-        return " (the end)"
-    return f", near {shown!r}"
+    near = text[position : position + 20]
+    return f", near {near!r}" if near else " (the end)"
+
+
+def shown(value: object) -> str:
+    """A value for an error message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # of others: an integer of 5,000 digits, a class that has never been printed
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matching import records as r
+from matching.errors import shown
 from matching.evaluate import satisfies
 from matching.normal_form import NULL, PREVIOUS, Constraint
 from matching.predicates import predicates_of
@@ -75,9 +76,12 @@ def failures(registry: Registry, slot: int, attributes: Mapping[str, object]) ->
     lines = []
     flags = registry.flags(slot)
     relaxed = bool(flags & (r.SYMMETRIC | r.INTERSECT))
-    disjunct = registry.disjunct(slot)
+    disjunct = registry.parts(slot)
     for name, constraint in disjunct:
         value = attributes.get(name)
+        if constraint is None:
+            lines.append(f"what is asked of {name} can never be true")
+            continue
         if value is None and relaxed and not name.startswith(PREVIOUS):
             continue
         if not satisfies(constraint, value):
@@ -86,7 +90,7 @@ def failures(registry: Registry, slot: int, attributes: Mapping[str, object]) ->
         named = {name for name, _ in disjunct}
         for name, value in attributes.items():
             if value is not None and name not in named and not name.startswith(PREVIOUS):
-                lines.append(f"{name} is {value!r}, and the subscription does not speak of it")
+                lines.append(f"{name} is {shown(value)}, and the subscription does not speak of it")
     return lines
 
 
@@ -95,8 +99,8 @@ def _failure(name: str, constraint: Constraint, value: object) -> str:
     if value is None:
         return f"{asked} failed: {name} is absent"
     if constraint == NULL:
-        return f"{asked} failed: {name} is {value!r}"
-    return f"{asked} failed on {value!r}"
+        return f"{asked} failed: {name} is {shown(value)}"
+    return f"{asked} failed on {shown(value)}"
 
 
 def _components(topic: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 Subscription i has the disjuncts `first[i]:first[i + 1]`, disjunct d the parts `start[d]:start[d + 1]`, in any order, of each attribute one.
 A part is what `matching.records` says, with these differences: `name` is a number in `names`; strings are numbers of rows in `texts`.
+Each row of `texts` is used by one part, once, so that what is held is released as often.
 Kinds that may come: NULL, ANY, BOOLEANS, NUMBER, TIMESTAMPS, STRINGS, EQUAL_STRING.
 """
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from sys import getsizeof
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,18 +22,19 @@ from matching.attributes import Attributes
 from matching.checking import answers_of, check
 from matching.columns import NEVER_EXPIRES, NO_TIME, Batch
 from matching.condition import Condition
+from matching.errors import shown
 from matching.explanation import Explanation, explain
-from matching.families import path_components
+from matching.families import is_encodable, path_components
 from matching.few import ROWS, Few
 from matching.filling import Placed
 from matching.flat import Flat, Places, Texts, settle
 from matching.locks import ReadWriteLock
 from matching.memory import give_back
-from matching.normal_form import Constraint, NormalForm
+from matching.normal_form import Constraint, Disjunct, NormalForm
 from matching.one import One
 from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
 from matching.parts import PartsBuilder
-from matching.predicate_table import read_predicates
+from matching.predicate_table import read_predicates, semantics_of
 from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
 from matching.records import HAS_TOPIC, Parts
 from matching.registry import Registry
@@ -45,6 +47,12 @@ Identity: TypeAlias = int | str
 Moment: TypeAlias = datetime | int
 
 _LARGE: Final = 100_000  # predicates of a table: reading more leaves tens of megabytes with the allocator
+
+# When what was removed is cleared away: bytes, and attributes that nobody names any more (9 KB each).
+_LITTLE: Final = 256 * 1024
+_FEW_NAMES: Final = 32
+_SOME: Final = 256  # removed slots after which one looks
+_EMPTY: Final = 8_400_000  # bytes of an empty index, most of them never touched
 
 _SEMANTICS: Final[dict[str, int]] = {"classical": 0, "symmetric": r.SYMMETRIC, "intersect": r.INTERSECT}
 _SCOPES: Final[dict[str, int]] = {"overlap": 0, "subtree": r.SUBTREE_SCOPE}
@@ -90,14 +98,21 @@ class Index:
 
     def __init__(self, algorithm: str = "auto", **options: Any) -> None:
         self._registry = Registry()
-        self._algorithm = create(algorithm, self._registry, **options)
-        self._auto = self._algorithm if isinstance(self._algorithm, Auto) else None  # its ways are shorter
-        # what the papers' algorithms do not speak of
-        self._relaxed = create("auto", self._registry, relaxed=True)
-        self._never: set[Identity] = set()
+        self._options = options
+        self._begin(algorithm)
+        self._never: dict[Identity, Semantics] = {}  # what nothing satisfies has no records
         self._relaxed_slots = 0
         self._text_ids: bool | None = None
         self._lock = ReadWriteLock()
+        self._dropped = 0  # slots, since it was last looked what they leave behind
+        self._names_then = 0  # attributes when it was last looked whether subscriptions still name them
+
+    def _begin(self, algorithm: str) -> None:
+        """Everything that knows slots or attributes by number, as of an empty index."""
+        self._algorithm = create(algorithm, self._registry, **self._options)
+        self._auto = self._algorithm if isinstance(self._algorithm, Auto) else None  # its ways are shorter
+        # what the papers' algorithms do not speak of
+        self._relaxed = create("auto", self._registry, relaxed=True)
         self._one = One()
         self._few = Few()
         self._layouts = Layouts()
@@ -114,8 +129,9 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        """Memory of records and structures, in bytes."""
-        return self._registry.nbytes + self._algorithm.nbytes + self._relaxed.nbytes
+        """Memory of records and structures, in bytes, what is spare included."""
+        never = getsizeof(self._never) + sum(map(getsizeof, self._never))
+        return self._registry.nbytes + self._algorithm.nbytes + self._relaxed.nbytes + never
 
     def counters(self) -> dict[str, int | float]:
         """What the algorithm keeps and has done."""
@@ -146,35 +162,37 @@ class Index:
 
     def add_many(self, subscriptions: Sequence[NewSubscription]) -> None:
         """Several in one write; of an id that comes twice the last counts. A hundred thousand a second in batches of hundreds."""
-        latest = {new.subscription_id: new for new in subscriptions}
-        flags_of = [new.flags() for new in latest.values()]
+        latest = {_plain(new.subscription_id): new for new in subscriptions}
+        flags_of = [new.flags(identity) for identity, new in latest.items()]
         self._check_kinds(latest)
         with self._lock.write():
-            self._forget(list(latest))
+            # whatever can be wrong with a subscription is found before its earlier version goes
             builder = self._builder()
             identities: list[Identity] = []
+            never: dict[Identity, Semantics] = {}
             first = [0]
             topics: list[bytes] = []
-            for new, flags in zip(latest.values(), flags_of, strict=True):
+            for (identity, new), flags in zip(latest.items(), flags_of, strict=True):
                 if not new.disjuncts:
-                    self._never.add(new.subscription_id)
+                    never[identity] = new.semantics
                     continue
                 starts_at, ends_at = new.starts_at, new.ends_at
-                if starts_at is not None and type(starts_at) is not int:
-                    starts_at = moment(starts_at)
-                if ends_at is not None and type(ends_at) is not int:
-                    ends_at = moment(ends_at)
+                starts_at = None if starts_at is None else moment(starts_at)
+                ends_at = None if ends_at is None else moment(ends_at)
                 for disjunct in new.disjuncts:
                     builder.add(disjunct, 0, flags, starts_at, ends_at)
                 if flags & HAS_TOPIC:
                     topics += [new.topic.encode()] * len(new.disjuncts)
-                identities.append(new.subscription_id)
+                identities.append(identity)
                 first.append(first[-1] + len(new.disjuncts))
+            self._forget(list(latest))
+            self._never.update(never)
             if identities:
                 parts = builder.parts()
                 if topics:
                     parts.topic[parts.record_flags & HAS_TOPIC != 0] = self._registry.topics.hold(*joined(topics))
                 self._take(parts, self._numbers_of(identities), np.array(first, np.int64), builder.python)
+            self._tidy()
 
     def add_flat(self, identities: I64, conditions: Flat, places: Places) -> None:
         """The way in for codecs: subscriptions in columns, with different ids that are integers. See `matching.flat`."""
@@ -184,7 +202,7 @@ class Index:
             if (heads >= 0).any():
                 self._drop(self._registry.slots_of(heads))
             if self._never:
-                self._never.difference_update(identities.tolist())
+                self._not_never(identities.tolist())
             numbers = np.array([self._registry.number(name) for name in conditions.names], np.int32)
             texts = self._registry.strings.intern(*conditions.texts)
             parts = len(conditions.name)
@@ -213,21 +231,27 @@ class Index:
                 ),
                 identities, conditions.first, [],
             )  # fmt: skip
+            self._tidy()
 
     def add_predicates(self, table: pa.Table) -> int:
         """Takes many subscriptions from an Arrow table of predicates; see `matching.predicate_table`. Returns how many."""
         with self._lock.write():
             batch = read_predicates(table, self._registry, self._text_ids)
-            if not len(batch.identities):
+            added = len(batch.identities) + len(batch.never)
+            if not added:
                 return 0
             self._text_ids = batch.text_ids
             heads = self._registry.find(batch.identities)
-            if (heads >= 0).any():
-                self._drop(self._registry.slots_of(heads))
+            heads = heads[heads >= 0]
+            self._drop_subscriptions(heads)
             if self._never:
-                self._never.difference_update(self._names_of(batch.identities))
-            self._take(batch.parts, batch.identities, batch.first, batch.python)
-            added = len(batch.identities)
+                self._not_never(self._names_of(batch.identities))
+            if batch.never:
+                self._forget([identity for identity, _ in batch.never])
+                self._never.update(batch.never)
+            if len(batch.identities):
+                self._take(batch.parts, batch.identities, batch.first, batch.python)
+            self._tidy()
             del batch, heads
         if table.num_rows > _LARGE:
             give_back()
@@ -251,8 +275,11 @@ class Index:
                 heads = self._registry.find(identities)
                 heads = heads[heads >= 0]
                 self._drop(self._registry.slots_of(heads))
-                return len(heads)
-            return self._forget([_plain(identity) for identity in subscription_ids])
+                gone = len(heads)
+            else:
+                gone = self._forget([_plain(identity) for identity in subscription_ids])
+            self._tidy()
+            return gone
 
     # reads
 
@@ -268,11 +295,18 @@ class Index:
     ) -> list[Identity]:
         """The ids of the subscriptions that a publication satisfies. Without `published_at` no window is asked about."""
         if not topic and where is None and not previous:
-            quick = self._match_one(attributes, published_at, expires_at)
+            try:
+                quick = self._match_one(attributes, published_at, expires_at)
+            except (AttributeError, TypeError):
+                _check_attributes(attributes)  # looked at only now: this is the hot path
+                raise
             if quick is not None:
                 return quick
-        if topic and path_components(topic) is None:
-            raise ValueError(f"the topic {topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
+        if topic:
+            _check_topic(topic)
+        _check_attributes(attributes)
+        if previous is not None:
+            _check_attributes(previous)
         row = dict(attributes)
         if previous:
             row.update({f"previous.{name}": value for name, value in previous.items()})
@@ -293,6 +327,8 @@ class Index:
     def match_table(self, table: pa.Table) -> pa.Table:
         """A column per attribute, null is absent; optional `_topic`, `_published_at`, `_expires_at`. Returns `row` and
         `subscription_id`, sorted by row."""
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
         self._lock.acquire_read()
         try:
             auto = self._auto if table.num_rows <= ROWS else None
@@ -374,18 +410,18 @@ class Index:
             self._lock.release_read()
 
     def condition(self, subscription_id: Identity) -> tuple[NormalForm, Semantics]:
-        """The condition of a subscription as it is held, and its semantics. A disjunct may name an attribute more than once."""
+        """The condition of a subscription, and its semantics. The attributes of a disjunct come in no order."""
         self._lock.acquire_read()
         try:
+            if subscription_id in self._never:
+                return (), self._never[subscription_id]
             head = self._head(subscription_id)
             if head < 0:
                 raise KeyError(f"no subscription {subscription_id!r} in this index")
             slots = self._registry.slots_of(np.array([head], np.int32)).tolist()
-            flags = self._registry.flags(slots[0])
-            semantics: Semantics = (
-                "symmetric" if flags & r.SYMMETRIC else "intersect" if flags & r.INTERSECT else "classical"
-            )
-            return tuple(self._registry.disjunct(slot) for slot in slots), semantics
+            disjuncts = [self._registry.disjunct(slot) for slot in slots]
+            known = tuple(disjunct for disjunct in disjuncts if disjunct is not None)
+            return known, semantics_of(self._registry.flags(slots[0]))
         finally:
             self._lock.release_read()
 
@@ -400,6 +436,10 @@ class Index:
         previous: Mapping[str, object] | None = None,
     ) -> Explanation:
         """Why a publication does or does not satisfy a subscription: which predicate failed, on which value."""
+        _check_attributes(attributes)
+        _check_attributes(previous or {})
+        if topic:
+            _check_topic(topic)
         self._lock.acquire_read()
         try:
             if subscription_id in self._never:
@@ -424,7 +464,7 @@ class Index:
     ) -> SubscriptionCost:
         """How dear a subscription would be, before it is taken. Nothing is kept."""
         new = NewSubscription(0, normal_form(condition), topic, semantics=semantics)
-        new.flags()
+        new.flags(0)
         if not new.disjuncts:
             return SubscriptionCost(0.0, 0, 0, ())
         auto = self._relaxed if semantics != "classical" else self._algorithm
@@ -442,6 +482,7 @@ class Index:
                 found = [auto.appraise(slot) for slot in slots.tolist()] if isinstance(auto, Auto) else []
             finally:
                 self._registry.drop(slots)
+                self._tidy()
         return SubscriptionCost(
             sum(nanoseconds for _, nanoseconds in found),
             len(new.disjuncts),
@@ -514,21 +555,19 @@ class Index:
     ) -> None:
         """By the definition, where kernels cannot."""
         said_by: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
-        asked_by: dict[int, tuple[tuple[str, Constraint], ...]] = {}
+        asked_by: dict[int, Disjunct | None] = {}
         vague = publications.batch.vague
         for i in unsure.tolist():
             row, slot = int(rows[i]), int(slots[i])
             if row not in said_by:
                 said_by[row] = without_previous(publications.said(row))
-            if slot not in asked_by:
+            if vague[row] and slot not in asked_by:
                 asked_by[slot] = self._registry.disjunct(slot)
-            asked = asked_by[slot]
-            if not vague[row]:
-                asked = tuple(self._registry.python_constraints(slot))
+            asked = asked_by[slot] if vague[row] else tuple(self._registry.python_constraints(slot))
             flags = self._registry.flags(slot)
             semantics: Semantics = "intersect" if flags & (r.SYMMETRIC | r.INTERSECT) else "classical"
             # coverage under `symmetric` has been counted by the kernel
-            answers[i] = disjuncts_fit(semantics, asked, *said_by[row])
+            answers[i] = asked is not None and disjuncts_fit(semantics, asked, *said_by[row])
 
     def _take(self, parts: Parts, identities: I64, first: I64, python: list[Constraint]) -> None:
         slots = self._registry.add(parts, identities, first, python)
@@ -543,6 +582,7 @@ class Index:
     def _drop(self, slots: I32) -> None:
         if not len(slots):
             return
+        self._dropped += len(slots)
         if self._relaxed_slots:
             words, offset = self._registry.known.records.words, self._registry.known.records.offset
             relaxed = (words[offset[slots]] & (r.SYMMETRIC | r.INTERSECT)) != 0
@@ -553,17 +593,56 @@ class Index:
             self._algorithm.remove(slots)
         self._registry.drop(slots)
 
+    def _tidy(self) -> None:
+        """After a write: what was removed must not take more than a part of what is there. Then everything is laid out anew, which costs
+        as much as a bulk load of what is left."""
+        registry = self._registry
+        if self._auto is None:
+            return  # the papers' algorithms are measured as they are
+        names = len(registry.names)
+        if names > self._names_then + self._names_then // 2 + _FEW_NAMES:
+            self._names_then = used = registry.attributes_used()
+            sparse = names > used + used // 4 + _FEW_NAMES // 2
+            if not sparse:
+                self._names_then = names
+        elif self._dropped > _SOME or 4 * registry.free_words > _LITTLE:
+            self._dropped = 0
+            wasted = registry.wasted + self._auto.wasted + self._relaxed.wasted
+            held = registry.nbytes + self._auto.nbytes + self._relaxed.nbytes - _EMPTY
+            sparse = wasted > _LITTLE and 4 * wasted > held
+        else:
+            return
+        if not sparse:
+            return
+        slots = registry.compact(bool(self._text_ids))
+        self._begin(self._algorithm.name)
+        self._names_then = len(registry.names)
+        words, offset = registry.known.records.words, registry.known.records.offset
+        relaxed = (words[offset[slots]] & (r.SYMMETRIC | r.INTERSECT)) != 0
+        for algorithm, chosen in ((self._algorithm, slots[~relaxed]), (self._relaxed, slots[relaxed])):
+            if len(chosen):
+                algorithm.insert(chosen)
+        if len(slots) > _LARGE:
+            give_back()
+
     def _forget(self, ids: list[Identity]) -> int:
-        known = len(self._never)
-        self._never.difference_update(ids)
-        gone = known - len(self._never)
+        gone = self._not_never(ids)
         heads = self._heads(list(dict.fromkeys(ids)))
         heads = heads[heads >= 0]
+        self._drop_subscriptions(heads)
+        return gone + len(heads)
+
+    def _not_never(self, ids: Iterable[Identity]) -> int:
+        return sum(self._never.pop(identity, None) is not None for identity in ids) if self._never else 0
+
+    def _drop_subscriptions(self, heads: I32) -> None:
+        """With their ids, each of which holds its text once."""
+        if not len(heads):
+            return
         texts = self._registry.slots.ids[heads].astype(np.int32) if self._text_ids else None
         self._drop(self._registry.slots_of(heads))
         if texts is not None:
             self._registry.id_strings.release(texts)
-        return gone + len(heads)
 
     def _head(self, identity: Identity) -> int:
         return int(self._heads([identity])[0])
@@ -578,7 +657,7 @@ class Index:
             return heads
         numbers: I64 = np.full(len(known), -1, np.int64)
         if self._text_ids:
-            ours = [i for i, identity in enumerate(known) if isinstance(identity, str)]
+            ours = [i for i, identity in enumerate(known) if isinstance(identity, str) and is_encodable(identity)]
             numbers[ours] = self._registry.id_strings.find([known[i].encode() for i in ours])  # type: ignore[union-attr]
             ours = [i for i in ours if numbers[i] >= 0]
         else:
@@ -642,13 +721,15 @@ class NewSubscription:
     time: TimeMode = "published"
     semantics: Semantics = "classical"
 
-    def flags(self) -> int:
-        """Of its records. Raises if something about it is wrong."""
-        identity, topic = self.subscription_id, self.topic
+    def flags(self, identity: Identity) -> int:
+        """Of its records. Raises if something about it is wrong. `identity` is its id, of a plain type."""
+        topic = self.topic
         if type(identity) is not str and type(identity) is not int:
-            raise TypeError(f"a subscription id is an integer or a string, not {identity!r}")
+            raise TypeError(f"a subscription id is an integer or a string, not {shown(identity)}")
         if type(identity) is int and not -_TWO_63 <= identity < _TWO_63:
-            raise ValueError(f"the subscription id {identity} does not fit 64 bits")
+            raise ValueError(f"the subscription id {shown(identity)} does not fit 64 bits")
+        if type(identity) is str and not is_encodable(identity):
+            raise ValueError(f"the subscription id {identity!r} holds half a character; give valid Unicode")
         flags = _FLAGS.get((self.semantics, self.scope, self.time))
         if flags is None:
             for name, value, known in (
@@ -661,8 +742,7 @@ class NewSubscription:
             raise AssertionError("unreachable")
         if not topic:
             return flags
-        if not _USUAL_TOPIC(topic) and path_components(topic) is None:
-            raise ValueError(f"the topic {topic!r} is no Dewey path; write numbers and dots, like 1.4.2")
+        _check_topic(topic)
         return flags | HAS_TOPIC
 
 
@@ -673,10 +753,39 @@ def normal_form(condition: Condition | NormalForm | str | None) -> NormalForm:
         return Condition.parse(condition).disjuncts
     if isinstance(condition, Condition):
         return condition.disjuncts
+    if not isinstance(condition, tuple | list) or not all(map(_is_disjunct, condition)):
+        raise TypeError(
+            f"{shown(condition)} is no condition; give a Condition, SQL text, or the disjuncts of a Condition"
+        )
     return condition
 
 
+def _is_disjunct(given: object) -> bool:
+    if not isinstance(given, tuple | list):
+        return False
+    return all(isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], Constraint) for pair in given)
+
+
+def _check_attributes(given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{shown(given)} are no attributes; give a dictionary of names and values")
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{shown(name)} cannot be the name of an attribute; give a string")
+
+
+def _check_topic(topic: str) -> None:
+    if not isinstance(topic, str) or (not _USUAL_TOPIC(topic) and path_components(topic) is None):
+        raise ValueError(f"the topic {shown(topic)} is no Dewey path; write numbers and dots, like 1.4.2")
+
+
 def _plain(identity: Any) -> Identity:
-    """Without NumPy's types."""
-    plain: Identity = identity.item() if isinstance(identity, np.generic) else identity
-    return plain
+    """An id without NumPy's types and without subclasses."""
+    kind = type(identity)
+    if kind is int or kind is str or kind is bool:
+        return identity  # type: ignore[no-any-return]
+    if isinstance(identity, np.generic):
+        identity = identity.item()
+    if isinstance(identity, str):
+        return str.__str__(identity)
+    return int.__int__(identity) if isinstance(identity, int) and not isinstance(identity, bool) else identity

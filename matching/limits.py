@@ -34,11 +34,15 @@ MAX_REGEX_BYTES: Final = 1 << 20
 # UTF-8 bytes of an attribute's name: a length fits one byte.
 MAX_NAME_BYTES: Final = 255
 
-# Components of a Dewey path: a depth fits one byte.
-MAX_PATH_DEPTH: Final = 255
+# Components of a Dewey path, in conditions, topics and values alike: a quad tree of the world has cells of four metres at depth 24.
+MAX_PATH_DEPTH: Final = 64
 
 # Shapes (texts without their constants) that are remembered: more than the applications of a cluster write.
 MAX_SHAPES: Final = 4_096
 
 # Predicates of all of them together, as written and after normalisation. Each takes about a kilobyte: 64 MB at worst.
 MAX_SHAPES_WEIGHT: Final = 65_536
+
+# What a datetime can hold, in microseconds: the years 1 to 9999.
+FIRST_TIMESTAMP: Final = -62_135_596_800_000_000
+LAST_TIMESTAMP: Final = 253_402_300_799_999_999

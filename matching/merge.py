@@ -10,9 +10,11 @@ rules, and where no rule says that nothing can satisfy both, they intersect:
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from matching import geometry
+from matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from matching.normal_form import (
     Constant,
     Constraint,
@@ -123,6 +125,10 @@ def limited(
         settled = before == (low, high) or _is_empty(low, low_closed, high, high_closed)
     if _is_empty(low, low_closed, high, high_closed) or (unmet and _patterns_exclude(unmet)):
         return None
+    if family is Family.TIMESTAMP and (
+        (low is not None and low > LAST_TIMESTAMP) or (high is not None and high < FIRST_TIMESTAMP)
+    ):
+        return None  # beyond the calendar
     if low is not None and (low == high or (bottom is not None and high == _next(low))):
         only = Constraint(family, excluded=tuple(excluded or ()), patterns=tuple(unmet))
         return of_members(family, [low] if admits(only, low) else [])
@@ -146,6 +152,36 @@ def limited(
         tuple(sorted(unmet)) if unmet else (),
         tuple(sorted(tests, key=_test_order)) if tests else (),
     )
+
+
+def canonical(constraint: Constraint) -> Constraint | None:
+    """The same as a condition has it; None if nothing satisfies it. Of a table of predicates the records have other forms as well: bounds
+    of strings that are open or closed, positive prefixes, numbers beyond infinity, ends that leave nothing between them."""
+    family, low, high = constraint.family, constraint.low, constraint.high
+    if family in (Family.NULL, Family.ANY) or constraint.included is not None:
+        return constraint
+    if low == inf and high is None:
+        return of_members(family, [inf] if constraint.low_closed else [])
+    if high == -inf and low is None:
+        return of_members(family, [-inf] if constraint.high_closed else [])
+    plain: set[Pattern] = set()
+    found: Constraint | None = Constraint(family)
+    for pattern in constraint.patterns:
+        if pattern.negated or (pattern.text and pattern.kind is not PatternKind.PREFIX):
+            plain.add(pattern)
+        elif pattern.text:
+            found = with_prefix(pattern.text)
+    limits = limited(
+        family,
+        low,
+        constraint.low_closed,
+        high,
+        constraint.high_closed,
+        set(constraint.excluded),
+        plain,
+        set(constraint.tests),
+    )
+    return None if limits is None or found is None else meet(limits, found)
 
 
 def below_path(path: tuple[int, ...]) -> Constraint:

@@ -29,6 +29,7 @@ from matching.keys import (
     string_key,
     timestamp_key,
 )
+from matching.merge import canonical
 from matching.normal_form import Constant, Constraint, Disjunct, Family, Pattern, PatternKind
 from matching.records import (
     EQUAL_STRING,
@@ -332,18 +333,21 @@ def _split(values: tuple[Constant, ...]) -> tuple[list[int], list[int]]:
     return [bits for bits, is_float in numbers if not is_float], [bits for bits, is_float in numbers if is_float]
 
 
-def constraint_of_part(words: Any, at: int, strings: Strings, python: list[Constraint | None]) -> Constraint:
-    """The inverse, for explanations and for what Python decides: the constraint that one part stands for."""
+def constraint_of_part(words: Any, at: int, strings: Strings, python: list[Constraint | None]) -> Constraint | None:
+    """The inverse, for explanations and for what Python decides: the constraint that one part stands for, as a condition has it; None if
+    nothing satisfies it."""
+    if (int(words[at]) >> 7) & 31 == r.PYTHON:
+        return python[int(words[at + 1])]
+    return canonical(_constraint_of_part(words, at, strings))
+
+
+def _constraint_of_part(words: Any, at: int, strings: Strings) -> Constraint:
     header = int(words[at])
     kind, flags = (header >> 7) & 31, header & 63
     if kind == r.ANY:
         return Constraint(Family.ANY)
     if kind == r.NULL:
         return Constraint(Family.NULL)
-    if kind == r.PYTHON:
-        constraint = python[int(words[at + 1])]
-        assert constraint is not None
-        return constraint
     if kind == r.BOOLEANS:
         admitted = [value for value, bit in ((False, r.ADMITS_FALSE), (True, r.ADMITS_TRUE)) if flags & bit]
         return Constraint(Family.BOOLEAN, included=tuple(admitted))

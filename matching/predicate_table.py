@@ -4,8 +4,9 @@
 | subscription_id                                              | int64 or string; rows of one id belong together, wherever they stand    |
 | disjunct                                                     | int32, optional: rows of one number are joined by AND, numbers by OR    |
 | attribute, operator                                          | strings; operators as in `matching.predicates`                          |
-| value_…, high_… : int64, float64, string, timestamp          | the one that is not null gives the type; `high_…` for `between`         |
+| value_…, high_… : int64, float64, string, timestamp          | the one that is not null gives the type; `high_…` for (`not`) `between` |
 | value_bool, value_binary                                     | binary: the doubles of a point (2), circle (3) or box (4)               |
+| value_path, high_path                                        | strings: Dewey paths                                                    |
 | topic, scope, starts_at, ends_at, time, semantics            | optional, the same in all rows of a subscription: the first row counts  |
 
 Several rows `in` on one attribute of a disjunct are one list. What kernels know is read by kernels; what needs Python (expressions,
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,13 +27,20 @@ import pyarrow as pa
 from matching import records as r
 from matching.attributes import FLOAT
 from matching.columns import string_column, times
-from matching.families import EPOCH
+from matching.families import Instant
 from matching.kernel import kernel
 from matching.keys import NAN, canonical_float
-from matching.merge import meet
+from matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP, MAX_DISJUNCTS
 from matching.normal_form import Constraint, Disjunct
+from matching.oracle import Semantics
 from matching.parts import PartsBuilder
-from matching.predicates import Predicate, build
+from matching.predicates import (
+    Predicate,
+    alternatives,
+    checked_name,
+    multiplied_out,
+    too_many_disjuncts,
+)
 from matching.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
@@ -64,7 +71,7 @@ from matching.records import (
 from matching.registry import Registry
 from matching.scalars import Bool, Int
 from matching.topics import first_wrong_topic
-from matching.values import Box, Circle, Point
+from matching.values import Box, Circle, Path, Point
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -107,7 +114,8 @@ _TEXT: Final = 3
 _BOOL: Final = 4
 _TIME: Final = 5
 _BINARY: Final = 6
-_TWO: Final = 7  # more than one column is filled
+_PATH: Final = 7
+_TWO: Final = 8  # more than one column is filled
 
 _VALUE_COLUMNS: Final = {
     "int64": _INT,
@@ -116,19 +124,21 @@ _VALUE_COLUMNS: Final = {
     "bool": _BOOL,
     "timestamp": _TIME,
     "binary": _BINARY,
+    "path": _PATH,
 }
 _REQUIRED: Final = ("subscription_id", "attribute", "operator")
 _SETTINGS: Final = ("topic", "scope", "starts_at", "ends_at", "time", "semantics")
 
 
 class PredicateBatch(NamedTuple):
-    """Ready for `Registry.add`. Strings and topics are held."""
+    """Ready for `Registry.add`. Strings and topics are held. `never`: ids of subscriptions that nothing satisfies; they have no records."""
 
     parts: Parts
     identities: I64
     first: I64
     python: list[Constraint]
     text_ids: bool
+    never: list[tuple[int | str, Semantics]]
 
 
 @kernel
@@ -149,6 +159,10 @@ def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I
             # timestamps have closed bounds only
             ok = k == _INT or k == _FLOAT or k == _TEXT or (k == _BOOL and op == _EQ)
             ok = ok or (k == _TIME and op != _LT and op != _GT)
+        if ok and k == _TIME:
+            # only years that a datetime has; `high` counts with `between` alone
+            ok = bits[i] >= FIRST_TIMESTAMP and bits[i] <= LAST_TIMESTAMP
+            ok = ok and (op != _BETWEEN or (high_bits[i] >= FIRST_TIMESTAMP and high_bits[i] <= LAST_TIMESTAMP))
         if ok and k == _FLOAT and canonical_float(bits[i])[0] == NAN:
             ok = False
         if ok and op == _BETWEEN and high_kind[i] == _FLOAT and canonical_float(high_bits[i])[0] == NAN:
@@ -288,7 +302,7 @@ def _values(table: pa.Table, prefix: str) -> _Values:
         kind = np.where(given, np.where(kind == _NONE, np.uint8(code), np.uint8(_TWO)), kind)
         if code == _TEXT:
             text = string_column(column)
-        elif code != _BINARY:
+        elif code != _BINARY and code != _PATH:
             raw = _raw(column, code)
             bits = raw if bits is None else np.where(given, raw, bits)
     return _Values(kind, np.zeros(rows, np.int64) if bits is None else bits, text)
@@ -355,16 +369,18 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     value, high = _values(table, "value"), _values(table, "high")
     slow = np.empty(rows, np.uint8)
     _needs_python(operator, value.kind, high.kind, value.bits, high.bits, slow)
-    if names and any(not name for name in names):
-        raise ValueError("an attribute has an empty name")
-    any_slow = bool(slow.any())
-    slow_id = np.zeros(len(first) - 1, bool)
+    for name in names:
+        checked_name(name)
+    settings = _Settings(table, order, start, first)
+    # what contradicts itself must be found there: under these semantics an attribute that nobody names is not looked at
+    slow_id = settings.relaxed
+    if slow.any():
+        slow_id = slow_id | np.logical_or.reduceat(slow[order] != 0, start[first[:-1]])
+    any_slow = bool(slow_id.any())
     by_python = {}
     if any_slow:
-        slow_id = np.logical_or.reduceat(slow[order] != 0, start[first[:-1]])
         by_python = _python_subscriptions(table, order, start, first, slow_id)
 
-    settings = _Settings(table, order, start, first)
     numbers = np.array([registry.number(name) for name in names] or [0], np.int32)
     attribute = numbers[codes]
     fast_order, fast_start = order, start
@@ -394,7 +410,7 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     python: list[Constraint] = []
     id_order, fast_first = np.arange(len(slow_id)), first
     if any_slow:
-        id_order, slow_ids = np.flatnonzero(~slow_id), np.flatnonzero(slow_id)
+        id_order, slow_ids = np.flatnonzero(~slow_id), np.array([i for i in by_python if by_python[i]], np.int64)
         fast_first = np.append(0, np.cumsum(np.diff(first)[id_order]))
         builder = PartsBuilder(registry.strings, registry.number, registry.numbers)
         sizes = []
@@ -412,13 +428,24 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
         fast_first = np.concatenate([fast_first, fast_first[-1] + np.cumsum(np.array(sizes, np.int64))])
         id_order = np.concatenate([id_order, slow_ids])
     settings.hold(registry, topic, np.diff(fast_first), id_order)
+    none = np.array([i for i in by_python if not by_python[i]], np.int64)
+    if (topic[none] > 0).any():
+        registry.topics.release(topic[none[topic[none] > 0]])
     key_of_id = ordered_key[start[first[:-1]]]
     identities = key_of_id[id_order]
     if is_text:
         wanted = [id_names[i] for i in identities.tolist()]
         heap, offset, length = string_column(pa.array(wanted, pa.large_string()))
         identities = registry.id_strings.intern(heap, offset, length).astype(np.int64)
-    return PredicateBatch(parts, identities.astype(np.int64), fast_first.astype(np.int64), python, is_text)
+    never = [
+        (id_names[key] if is_text else key, semantics_of(int(record_flags[i])))
+        for i, key in zip(none.tolist(), key_of_id[none].tolist(), strict=True)
+    ]
+    return PredicateBatch(parts, identities.astype(np.int64), fast_first.astype(np.int64), python, is_text, never)
+
+
+def semantics_of(record_flags: int) -> Semantics:
+    return "symmetric" if record_flags & r.SYMMETRIC else "intersect" if record_flags & r.INTERSECT else "classical"
 
 
 def _grouped(key: I64, disjunct: I64 | None) -> tuple[I64, I64, I64, I64]:
@@ -487,6 +514,11 @@ class _Settings:
                 flags = np.array([*(known.get(word, 0) for word in words), 0], np.uint8)
                 self._flags |= flags[given.indices.fill_null(len(words)).to_numpy()]
 
+    @property
+    def relaxed(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = (self._flags & (r.SYMMETRIC | r.INTERSECT)) != 0
+        return found
+
     def _has(self, name: str) -> bool:
         return self._table is not None and name in self._table.column_names
 
@@ -537,20 +569,25 @@ def _python_subscriptions(
 ) -> dict[int, list[Disjunct]]:
     """The disjuncts of subscriptions that kernels cannot read; wrong predicates raise here, before anything is kept."""
     found: dict[int, list[Disjunct]] = {}
+    for name in ("value_timestamp", "high_timestamp"):
+        # a datetime has fewer years than the column, and no nanoseconds
+        if name in table.column_names:
+            column = table.column(name)
+            micros = pa.array(times(column, 0), mask=column.is_null().to_numpy())
+            table = table.set_column(table.column_names.index(name), name, micros)
     for i in np.flatnonzero(chosen).tolist():
-        disjuncts = []
+        disjuncts: list[Disjunct] = []
         for slot in range(int(first[i]), int(first[i + 1])):
             numbers = order[int(start[slot]) : int(start[slot + 1])]
-            disjunct = _disjunct(table.take(pa.array(numbers)).to_pylist())
             # a contradiction is never true, and so no disjunct
-            if disjunct is not None:
-                disjuncts.append(disjunct)
+            disjuncts += _disjuncts(table.take(pa.array(numbers)).to_pylist())
+            if len(disjuncts) > MAX_DISJUNCTS:
+                raise too_many_disjuncts()
         found[i] = disjuncts
     return found
 
 
-def _disjunct(rows: list[dict[str, Any]]) -> Disjunct | None:
-    constraints: dict[str, Constraint] = {}
+def _disjuncts(rows: list[dict[str, Any]]) -> list[Disjunct]:
     lists: dict[tuple[str, str], list[Any]] = {}
     predicates = []
     for row in rows:
@@ -562,17 +599,12 @@ def _disjunct(rows: list[dict[str, Any]]) -> Disjunct | None:
             lists[attribute, operator].append(_constant(row, "value"))
         else:
             predicates.append(Predicate(attribute, operator, _constant(row, "value"), _constant(row, "high")))
+    asked = []
     for predicate in predicates:
         if (predicate.attribute, predicate.operator) in lists:
             predicate = predicate._replace(value=tuple(lists[predicate.attribute, predicate.operator]))
-        constraint = build(predicate)
-        earlier = constraints.get(predicate.attribute)
-        if constraint is not None and earlier is not None:
-            constraint = meet(earlier, constraint)
-        if constraint is None:
-            return None
-        constraints[predicate.attribute] = constraint
-    return tuple(sorted(constraints.items()))
+        asked.append((predicate.attribute, alternatives(predicate)))
+    return multiplied_out(asked)
 
 
 def _constant(row: dict[str, Any], prefix: str) -> Any:
@@ -589,8 +621,8 @@ def _constant(row: dict[str, Any], prefix: str) -> Any:
         if shape is None:
             raise ValueError(f"{row['attribute']}: {len(value)} bytes are no point (16), circle (24) or box (32)")
         return shape(*struct.unpack(f"<{len(value) // 8}d", value))
+    if suffix == "path":
+        return Path(value)
     if suffix == "timestamp" and isinstance(value, int):
-        return EPOCH + timedelta(microseconds=value)
-    if suffix == "timestamp":
-        assert isinstance(value, datetime)
+        return Instant(value)
     return value

@@ -6,12 +6,14 @@ A predicate is an attribute, an operator and a value. The operators, and the fam
 | `=` `!=`                                          | any                                                          |
 | `in` `not in`                                     | a list of values of one family                               |
 | `<` `<=` `>` `>=`                                 | number, string, timestamp, path                              |
-| `between`                                         | the same; `high` is the other end, both ends in              |
+| `between` `not between`                           | the same; `high` is the other end, both ends in              |
 | `prefix` `suffix` `substring`, each with `not`    | string                                                       |
 | `like`, `not like`                                | string: `%`, `_`, and backslash before what stands for itself |
 | `matches`, `not matches`                          | string: an RE2 expression, found anywhere                    |
-| `overlaps` `contains` `within`, each with `not`   | point, box or circle; path (without `not`: see `syntax`)     |
+| `overlaps` `contains` `within`, each with `not`   | point, box or circle; path                                   |
 | `is null`, `is not null`                          | none                                                         |
+
+Most become one constraint. Some become two, one of which must hold: `not between` is below or above.
 """
 
 from __future__ import annotations
@@ -20,14 +22,23 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from matching.errors import ConditionError
-from matching.families import classify, path_text, value_of
-from matching.limits import MAX_MEMBERS, MAX_PATH_DEPTH, MAX_PATTERN_LENGTH
-from matching.merge import below_path, limited, of_members, with_prefix
+from matching.errors import ConditionError, shown
+from matching.families import classify, is_encodable, path_text, value_of
+from matching.limits import (
+    FIRST_TIMESTAMP,
+    LAST_TIMESTAMP,
+    MAX_DISJUNCTS,
+    MAX_MEMBERS,
+    MAX_NAME_BYTES,
+    MAX_PATH_DEPTH,
+    MAX_PATTERN_LENGTH,
+)
+from matching.merge import below_path, limited, meet, of_members, with_prefix
 from matching.normal_form import (
     ANY,
     NULL,
     Constraint,
+    Disjunct,
     Family,
     Pattern,
     PatternKind,
@@ -41,7 +52,7 @@ from matching.values import Path, Value
 
 
 class Predicate(NamedTuple):
-    """One test of one attribute. `high` is used by `between` alone."""
+    """One test of one attribute. `high` is used by `between` and `not between` alone."""
 
     attribute: str
     operator: str
@@ -227,11 +238,7 @@ def _path_test(relation: Relation, negated: bool, path: tuple[int, ...]) -> Cons
     if relation is Relation.CONTAINS:
         ancestors = [path[:depth] for depth in range(len(path) + 1)]
         return (_not_in if negated else _in)(Family.PATH, ancestors)
-    name = relation.name.lower()
-    raise BadConstant(
-        f"{'not ' if negated else ''}{name} on a path is more than one constraint",
-        "Use within and contains, in disjuncts of their own",
-    )
+    raise AssertionError("more than one constraint: see `alternatives`")
 
 
 def after_subtree(_: Family, path: Any) -> Constraint | None:
@@ -259,6 +266,9 @@ BUILDERS: Final[dict[str, Builder]] = {
     **{f"not {operator}": _test(relation, True) for operator, relation in _RELATIONS.items()},
 }
 
+# Those of the structured form.
+OPERATORS: Final = frozenset((*BUILDERS, "between", "not between", "is null", "is not null"))
+
 
 def takes(operator: str) -> frozenset[Family]:
     """The families that an operator can be used with."""
@@ -267,36 +277,98 @@ def takes(operator: str) -> frozenset[Family]:
         return frozenset((Family.GEOMETRY, Family.PATH))
     if base in _PATTERNS or base in ("prefix", "like"):
         return frozenset((Family.STRING,))
-    if operator in ("<", "<=", ">", ">=", "between"):
+    if operator in ("<", "<=", ">", ">=", "between", "not between"):
         return ORDERED
     return frozenset(FAMILY_NAMES)
 
 
-def build(predicate: Predicate) -> Constraint | None:
-    """The constraint of one predicate of the structured form; None if nothing satisfies it. Raises `ConditionError`."""
+def alternatives(predicate: Predicate) -> list[Constraint]:
+    """The constraints of one predicate of the structured form, one of which must hold. Raises `ConditionError`."""
     operator = predicate.operator
+    if not isinstance(operator, str) or operator not in OPERATORS:
+        raise ConditionError(f"there is no operator {shown(operator)}", f"Use one of {', '.join(sorted(OPERATORS))}")
     if operator == "is null":
-        return NULL
+        return [NULL]
     if operator == "is not null":
-        return ANY
+        return [ANY]
     try:
-        if operator == "between":
-            low, high = _constant(predicate, predicate.value), _constant(predicate, predicate.high)
-            return between(low[0], low[1], high[1]) if low[0] is high[0] else None
-        if operator not in BUILDERS:
-            raise BadConstant(f"there is no operator {operator!r}", f"Use one of {', '.join(sorted(BUILDERS))}")
-        if operator in ("in", "not in"):
-            return _build_members(predicate)
-        family, constant = _constant(predicate, predicate.value)
-        return BUILDERS[operator](family, constant)
+        found = _alternatives(predicate)
     except BadConstant as error:
         raise ConditionError(f"{predicate.attribute} {operator} …: {error.problem}", error.hint) from error
+    return [constraint for constraint in found if constraint is not None]
+
+
+def build(predicate: Predicate) -> Constraint | None:
+    """The constraint of a predicate that `predicates_of` has made: those have one; None if nothing satisfies it."""
+    found = alternatives(predicate)
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def multiplied_out(asked: Sequence[tuple[str, list[Constraint]]]) -> list[Disjunct]:
+    """The disjuncts that say the same as predicates joined by AND, each with its attribute and its alternatives."""
+    found: list[dict[str, Constraint]] = [{}]
+    for name, constraints in asked:
+        longer = []
+        for disjunct in found:
+            known = disjunct.get(name)
+            for constraint in constraints:
+                both = constraint if known is None else meet(known, constraint)
+                if both is not None:
+                    longer.append({**disjunct, name: both})
+        found = longer
+        if len(found) > MAX_DISJUNCTS:
+            raise too_many_disjuncts()
+    return [tuple(sorted(disjunct.items())) for disjunct in found]
+
+
+def too_many_disjuncts() -> ConditionError:
+    return ConditionError(f"there are more than {MAX_DISJUNCTS} disjuncts", "Use several subscriptions")
+
+
+def checked_name(name: object) -> str:
+    """The name of an attribute. Raises `ConditionError`."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ConditionError(f"{shown(name)} cannot be the name of an attribute", "Give a string that is not empty")
+    if not is_encodable(name):
+        raise ConditionError(f"{shown(name)} cannot be the name of an attribute", "Give valid Unicode")
+    if len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        raise ConditionError(f"the name is longer than {MAX_NAME_BYTES} bytes", "Use a shorter attribute name")
+    return name
+
+
+def _alternatives(predicate: Predicate) -> list[Constraint | None]:
+    operator = predicate.operator
+    if operator in ("in", "not in"):
+        return [_build_members(predicate)]
+    family, constant = _constant(predicate, predicate.value)
+    if operator in ("between", "not between"):
+        high_family, high = _constant(predicate, predicate.high)
+        if operator == "not between":
+            return [_below(family, constant), _above(high_family, high)]
+        return [between(family, constant, high) if family is high_family else None]
+    if family is Family.PATH and operator.removeprefix("not ") in _RELATIONS:
+        return _path_alternatives(operator, constant)
+    return [BUILDERS[operator](family, constant)]
+
+
+def _path_alternatives(operator: str, path: tuple[int, ...]) -> list[Constraint | None]:
+    """Two paths overlap when one is at or below the other. What is not below comes before the subtree or after it."""
+    if operator == "overlaps":
+        return [below_path(path), _path_test(Relation.CONTAINS, False, path)]
+    if operator == "not within":
+        return [_below(Family.PATH, path), after_subtree(Family.PATH, path)]
+    if operator == "not overlaps":
+        before, others = _below(Family.PATH, path), _path_test(Relation.CONTAINS, True, path)
+        both = None if before is None or others is None else meet(before, others)
+        return [both, after_subtree(Family.PATH, path)]
+    return [BUILDERS[operator](Family.PATH, path)]
 
 
 def _build_members(predicate: Predicate) -> Constraint | None:
     values = predicate.value
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise BadConstant(f"{values!r} is no list", "Give a list of values")
+        raise BadConstant(f"{shown(values)} is no list", "Give a list of values")
     if len(values) > MAX_MEMBERS:
         raise BadConstant(*too_many_members())
     constants = [_constant(predicate, value) for value in values]
@@ -314,7 +386,7 @@ def _constant(predicate: Predicate, value: object) -> tuple[Family, Any]:
     classified = classify(value)
     if classified is None:
         raise BadConstant(
-            f"{value!r} is no value that compares with anything",
+            f"{shown(value)} is no value that compares with anything",
             "Give a boolean, a number of 64 bits, a string, a datetime, a path or a valid shape",
         )
     family, constant = classified
@@ -322,13 +394,12 @@ def _constant(predicate: Predicate, value: object) -> tuple[Family, Any]:
         raise BadConstant(f"it does not take {FAMILY_NAMES[family]}", "Use an operator of that type")
     if isinstance(constant, tuple) and len(constant) > MAX_PATH_DEPTH:
         raise BadConstant(f"the path has more than {MAX_PATH_DEPTH} components", "Use a shorter path")
+    if family is Family.TIMESTAMP and not _is_datetime(constant):
+        raise BadConstant(f"{shown(value)} is beyond the years 1 to 9999 in UTC", "Give a moment within them")
     return family, constant
 
 
 # Back from a constraint to predicates.
-
-_FIRST_TIMESTAMP: Final = -62_135_596_800_000_000  # 0001-01-01, the first moment that a datetime can hold
-_LAST_TIMESTAMP: Final = 253_402_300_799_999_999  # 9999-12-31, the last
 
 
 def predicates_of(attribute: str, constraint: Constraint) -> list[Predicate]:
@@ -380,12 +451,12 @@ def _bounds(attribute: str, constraint: Constraint) -> list[Predicate]:
 
 
 def _is_datetime(constant: Any) -> bool:
-    return bool(_FIRST_TIMESTAMP <= constant <= _LAST_TIMESTAMP)
+    return bool(FIRST_TIMESTAMP <= constant <= LAST_TIMESTAMP)
 
 
 def _low(attribute: str, family: Family, low: Any, closed: bool) -> Predicate:
     operator = ">=" if closed else ">"
-    if family is Family.TIMESTAMP and low > _LAST_TIMESTAMP:
+    if family is Family.TIMESTAMP and low > LAST_TIMESTAMP:
         operator, low = ">", low - 1
     elif family in (Family.STRING, Family.PATH) and _is_next(low):
         operator, low = ">", low[:-1]
@@ -394,7 +465,7 @@ def _low(attribute: str, family: Family, low: Any, closed: bool) -> Predicate:
 
 def _high(attribute: str, family: Family, high: Any, closed: bool) -> Predicate:
     operator = "<=" if closed else "<"
-    if family is Family.TIMESTAMP and high < _FIRST_TIMESTAMP:
+    if family is Family.TIMESTAMP and high < FIRST_TIMESTAMP:
         operator, high = "<", high + 1
     elif family in (Family.STRING, Family.PATH) and _is_next(high):
         operator, high = "<=", high[:-1]

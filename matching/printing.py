@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from math import isinf
 from typing import Final
 
+from matching.errors import shown
 from matching.lexer import RESERVED
 from matching.patterns import ESCAPE
 from matching.predicates import Predicate
@@ -50,7 +51,7 @@ def value_text(value: object) -> str:
         case float() if isinf(value):
             return "INFINITY" if value > 0 else "-INFINITY"
         case int() | float():
-            return repr(value)
+            return shown(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
         case datetime():
@@ -64,7 +65,7 @@ def value_text(value: object) -> str:
             return f"CIRCLE({value.lon!r}, {value.lat!r}, {value.radius_m!r})"
         case Box():
             return f"BOX({value.min_x!r}, {value.min_y!r}, {value.max_x!r}, {value.max_y!r})"
-    return repr(value)
+    return shown(value)
 
 
 _WILDCARDS: Final = {

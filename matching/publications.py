@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +12,10 @@ import pyarrow as pa
 from matching import attributes as tags
 from matching.arrow import Layouts, export, fill, string_bytes
 from matching.attributes import Attributes
-from matching.columns import Batch, FlatBatch, batch_of_table, settle_columns
+from matching.columns import SAID_ABSENT, Batch, FlatBatch, batch_of_table, settle_columns
+from matching.errors import shown
 from matching.evaluate import satisfies
-from matching.families import classify, microseconds
+from matching.families import Instant, classify
 from matching.filling import Placed, filled
 from matching.keys import OTHER
 from matching.normal_form import PREVIOUS, Constraint, Family, NormalForm
@@ -24,7 +24,6 @@ from matching.reference import pin
 from matching.registry import Registry
 from matching.values import Box, Circle, Path, Point
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 
 
@@ -93,12 +92,18 @@ class FromTable(Publications):
         for name, column in zip(self._table.column_names, self._table.columns, strict=True):
             if name in ("_topic", "_published_at", "_expires_at"):
                 continue
-            value = column[row].as_py()
-            if isinstance(value, dict):
-                value = _shape(value)
+            value = _of_cell(column[row])
             if value is not None:
                 values[name] = value
         return values
+
+
+def _of_cell(cell: pa.Scalar) -> object:
+    if pa.types.is_timestamp(cell.type):
+        # not by way of a datetime, which has fewer years and no nanoseconds
+        return None if not cell.is_valid else Instant(cell.cast(pa.timestamp("us", cell.type.tz), safe=False).value)
+    value = cell.as_py()
+    return _shape(value) if isinstance(value, dict) else value
 
 
 def _shape(value: dict[str, Any]) -> object:
@@ -160,7 +165,8 @@ class FromAttributes(Publications):
                     number = registry.numbers.get(name)
                     if number is not None:
                         low, high = hull(constraint)
-                        for column, value in zip(columns, (number, OTHER, 0, 0, 0, low, high), strict=True):
+                        bits = SAID_ABSENT if constraint.family is Family.NULL else 0
+                        for column, value in zip(columns, (number, OTHER, bits, 0, 0, low, high), strict=True):
                             column.append(value)
                 if offered:
                     offers[len(carried)] = offered
@@ -200,7 +206,7 @@ def _value(a: Attributes, e: int) -> object:
     if tag == tags.FLOAT:
         return struct.unpack("<d", struct.pack("<q", bits))[0]
     if tag == tags.TIMESTAMP:
-        return _EPOCH + timedelta(microseconds=bits)
+        return Instant(bits)
     if tag == tags.STRING or tag == tags.PATH:
         text = a.heap[bits : bits + int(a.length[e])].tobytes().decode()
         return text if tag == tags.STRING else Path(text)
@@ -262,14 +268,14 @@ def encoded(value: object) -> tuple[int, int, bytes | None]:
             return tags.INTEGER, constant, None
         return tags.FLOAT, float_bits(constant), None  # type: ignore[arg-type]
     if family is Family.STRING:
-        return tags.STRING, 0, str(constant).encode()
+        return tags.STRING, 0, constant.encode()  # type: ignore[union-attr]
     if family is Family.TIMESTAMP:
         return tags.TIMESTAMP, int(constant), None  # type: ignore[arg-type]
     if isinstance(value, Path):
         return tags.PATH, 0, value.text.encode()
     for shape_tag, (count, shape) in _DOUBLES.items():
-        if isinstance(value, shape):
-            return shape_tag, 0, struct.pack(f"<{count}d", *(float(getattr(value, part)) for part in shape.__slots__))
+        if isinstance(constant, shape):
+            return shape_tag, 0, struct.pack(f"<{count}d", *(getattr(constant, part) for part in shape.__slots__))
     return OTHER, 0, None
 
 
@@ -290,9 +296,18 @@ class FromValues(FromAttributes):
         return {name: value for name, value in self._rows[publication].items() if value is not None}
 
 
-def moment(value: datetime | int) -> int:
-    """Microseconds since 1970, UTC."""
-    return microseconds(value) if isinstance(value, datetime) else value
+def moment(value: object) -> int:
+    """Microseconds since 1970, UTC, of a datetime or of a number of them."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    classified = classify(value)
+    if classified is not None:
+        family, constant = classified
+        if family is Family.TIMESTAMP or (family is Family.NUMBER and isinstance(value, int | np.integer)):
+            return int(constant)  # type: ignore[arg-type]
+    raise TypeError(
+        f"{shown(value)} is no moment; give a datetime, or microseconds since 1970 as an integer of 64 bits"
+    )
 
 
 def without_previous(said: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:

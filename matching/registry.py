@@ -8,6 +8,7 @@ number in `id_strings`.
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,8 +19,11 @@ from matching.growing import longer
 from matching.kernel import inner, kernel
 from matching.keys import mix
 from matching.machine import prefetch
+from matching.memory import size_of
+from matching.merge import meet
 from matching.normal_form import PREVIOUS, Constraint, Disjunct
 from matching.parts import constraint_of_part
+from matching.predicates import checked_name
 from matching.records import (
     EQUAL_STRING,
     EXCLUDED,
@@ -55,6 +59,9 @@ U32 = npt.NDArray[np.uint32]
 
 # Freed records wait in a list per size; above this, in a list per power of two.
 _EXACT_SIZES: Final = 256
+_PER_SLOT: Final = (
+    8 + 4 * 4 + 4 + 6
+)  # ids, head, following, offset, the list of free ones, where it is in an algorithm, cells
 _SIZE_LISTS: Final = _EXACT_SIZES + 32
 
 
@@ -323,6 +330,65 @@ def _rebuild(view: SlotView, offset: U32, count: Int) -> Int:
     return used
 
 
+@kernel
+def used_attributes(words: U32, offset: U32, slots: Int, used: U8) -> None:
+    """Marks the attributes that records name."""
+    for slot in range(slots):
+        at = np.int64(offset[slot])
+        if at == 0:
+            continue
+        parts = part_count(words, at)
+        at = parts_begin(words, at)
+        for _ in range(parts):
+            used[words[at] >> np.uint32(12)] = 1
+            at += 1 + payload(words, at)
+
+
+@kernel
+def words_of(words: U32, offset: U32, slots: I32) -> Int:
+    total = 0
+    for i in range(len(slots)):
+        total += _rounded(record_size(words, np.int64(offset[slots[i]])))
+    return total
+
+
+@kernel
+def renumber(
+    words: U32, offset: U32, slots: I32, to: U32, to_offset: U32, attribute: I32, string: I32, topic: I32, python: I32
+) -> Int:
+    """Copies records one after the other, with new numbers. Returns where they end. Strings of a set stay in order, since the new numbers
+    are in the order of the old ones."""
+    end = 2  # an offset of 0 is an empty slot
+    for i in range(len(slots)):
+        begin = np.int64(offset[slots[i]])
+        size = record_size(words, begin)
+        for k in range(size):
+            to[end + k] = words[begin + k]
+        to_offset[i] = np.uint32(end)
+        if to[end] & np.uint32(HAS_TOPIC):
+            to[end + 1] = np.uint32(topic[to[end + 1]])
+        parts = part_count(to, end)
+        at = parts_begin(to, end)
+        for _ in range(parts):
+            header = to[at]
+            to[at] = (np.uint32(attribute[header >> np.uint32(12)]) << np.uint32(12)) | (header & np.uint32(0xFFF))
+            kind = (header >> np.uint32(7)) & np.uint32(31)
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= SUBSTRING):
+                to[at + 1] = np.uint32(string[to[at + 1]])
+            elif kind == STRINGS:
+                for k in range(1, 3):
+                    if to[at + k] != np.uint32(NO_WORD):
+                        to[at + k] = np.uint32(string[to[at + k]])
+            elif (kind == INCLUDED or kind == EXCLUDED) and header & np.uint32(63) == np.uint32(OF_STRINGS):
+                for k in range(to[at + 1]):
+                    to[at + 3 + 2 * k] = np.uint32(string[to[at + 3 + 2 * k]])
+            elif kind == PYTHON:
+                to[at + 1] = np.uint32(python[to[at + 1]])
+            at += 1 + payload(to, at)
+        end += _rounded(size)
+    return end
+
+
 def _same_arrays(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(_same_arrays(a, b) if isinstance(a, tuple) else a is b for a, b in zip(one, other, strict=True))
 
@@ -341,6 +407,8 @@ class Registry:
         self.has_disjunctions = False
         self._previous = np.zeros(64, np.uint8)
         self._free_python: list[int] = []
+        self._python_bytes = 0
+        self._name_bytes = 0
         self._state = np.zeros(6, np.int64)
         self._state[_WORDS] = 2  # an offset of 0 is an empty slot
         self._free_records = np.zeros(_SIZE_LISTS, np.int64)
@@ -368,16 +436,19 @@ class Registry:
 
     @property
     def nbytes(self) -> int:
-        """Of everything but Python's own constraints; pages that were never written are not there."""
-        used = int(self._state[_SLOTS])
-        by_slot = used * (8 + 4 + 4 + 4) + int(self._state[_WORDS]) * 4 + self.slots.table.nbytes
-        return by_slot + self.strings.nbytes + self.topics.nbytes + self.id_strings.nbytes
+        """Of all arrays, what is spare included, of names, and of the constraints that Python decides."""
+        arrays = (*self.slots, self._offset, self._words, self._free_slots, self._free_records, self._previous)
+        texts = self.strings.nbytes + self.topics.nbytes + self.id_strings.nbytes
+        python = getsizeof(self.python) + getsizeof(self._free_python) + self._python_bytes
+        names = getsizeof(self.numbers) + getsizeof(self.names) + self._name_bytes
+        return sum(array.nbytes for array in arrays) + texts + python + names
 
     def number(self, name: str) -> int:
         """Of an attribute, given now if it is new."""
         found = self.numbers.get(name)
         if found is not None:
             return found
+        checked_name(name)
         found = len(self.names)
         if found >= r.MAX_ATTRIBUTES:
             raise ValueError(f"more than {r.MAX_ATTRIBUTES} attribute names; {name!r} is one too many")
@@ -386,6 +457,7 @@ class Registry:
         self._previous[found] = name.startswith(PREVIOUS)
         self.names.append(name)
         self.numbers[name] = found
+        self._name_bytes += getsizeof(name)
         self._see()
         return found
 
@@ -421,6 +493,67 @@ class Registry:
         self._see()
         return out
 
+    @property
+    def free_words(self) -> int:
+        return int(self._state[_FREE_WORDS])
+
+    @property
+    def wasted(self) -> int:
+        """Bytes of slots, records, strings and topics that nobody uses."""
+        records = _PER_SLOT * int(self._state[_FREE_SLOTS]) + 4 * int(self._state[_FREE_WORDS])
+        return records + self.strings.wasted + self.topics.wasted + self.id_strings.wasted
+
+    def attributes_used(self) -> int:
+        """How many attributes subscriptions name. Looks at every record."""
+        return int(self._used().sum())
+
+    def _used(self) -> U8:
+        used = np.zeros(len(self.names), np.uint8)
+        used_attributes(self._words, self._offset, self.slot_limit, used)
+        return used
+
+    def compact(self, text_ids: bool) -> I32:
+        """Numbers slots, attributes, strings and topics without gaps, in the same order; returns all slots. Whoever keeps such a number
+        has to begin anew."""
+        kept = np.flatnonzero(self._offset[: self.slot_limit]).astype(np.int32)
+        slot = np.full(self.slot_limit + 1, -1, np.int32)  # and one more: no slot stays no slot
+        slot[kept] = np.arange(len(kept), dtype=np.int32)
+        used = self._used()
+        attribute = (np.cumsum(used) - 1).astype(np.int32)
+        numbered = np.array([constraint is not None for constraint in self.python], np.int32)
+        python = (np.cumsum(numbered) - 1).astype(np.int32)
+        string, topic = self.strings.compact(), self.topics.compact()
+        words = np.zeros(max(2 + int(words_of(self._words, self._offset, kept)), 1024), np.uint32)
+        room = max(len(kept), 64)
+        offset = np.zeros(room, np.uint32)
+        end = renumber(self._words, self._offset, kept, words, offset, attribute, string, topic, python)
+        ids = self.slots.ids[kept]
+        if text_ids:
+            ids = self.id_strings.compact()[ids].astype(np.int64)
+        cells = 256
+        while 2 * cells < 3 * len(self) + cells // 4:
+            cells *= 2
+        self.slots = SlotView(
+            longer(ids, room),
+            longer(slot[self.slots.head[kept]], room),
+            longer(slot[self.slots.following[kept]], room),
+            np.zeros(cells, np.int32),
+        )
+        self._words, self._offset, self._free_slots = words, offset, np.zeros(room, np.int32)
+        self._free_records[:] = 0
+        self.python = [constraint for constraint in self.python if constraint is not None]
+        self._free_python = []
+        self.names = [name for name, named in zip(self.names, used.tolist(), strict=True) if named]
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self._name_bytes = sum(map(getsizeof, self.names))
+        self._previous = np.zeros(max(len(self.names), 64), np.uint8)
+        self._previous[: len(self.names)] = [name.startswith(PREVIOUS) for name in self.names]
+        self.has_disjunctions = len(kept) > len(self)
+        self._state[[_SLOTS, _FREE_SLOTS, _WORDS, _FREE_WORDS]] = len(kept), 0, end, 0
+        self._state[_CELLS] = _rebuild(self.slots, self._offset, len(kept))
+        self._see()
+        return np.arange(len(kept), dtype=np.int32)
+
     def find(self, identities: I64) -> I32:
         """The heads of subscriptions, -1 for unknown ids."""
         out = np.empty(len(identities), np.int32)
@@ -444,20 +577,31 @@ class Registry:
             self.strings.release(held[0])
             self.topics.release(held[1])
             for number in held[2].tolist():
+                self._python_bytes -= size_of(self.python[number])
                 self.python[number] = None
                 self._free_python.append(number)
         _drop(self.slots, self._offset, self._words, self._free_records, self._free_slots, self._state, slots)
 
-    def disjunct(self, slot: int) -> Disjunct:
-        """The constraints of a slot; an attribute may come more than once."""
+    def disjunct(self, slot: int) -> Disjunct | None:
+        """The constraints of a slot, of each attribute one; None if nothing satisfies them, as a table of predicates may have it."""
+        found: dict[str, Constraint] = {}
+        for name, part in self.parts(slot):
+            merged = meet(found[name], part) if name in found and part is not None else part
+            if merged is None:
+                return None
+            found[name] = merged
+        return tuple(found.items())
+
+    def parts(self, slot: int) -> list[tuple[str, Constraint | None]]:
+        """What the record of a slot is made of; an attribute may come more than once. None: nothing satisfies it."""
         words, at = self._words, int(self._offset[slot])
         parts, at = int(part_count(words, at)), int(parts_begin(words, at))
-        found: list[tuple[str, Constraint]] = []
+        found: list[tuple[str, Constraint | None]] = []
         for _ in range(parts):
             name = self.names[int(words[at]) >> 12]
             found.append((name, constraint_of_part(words, at, self.strings, self.python)))
             at += 1 + int(payload(words, at))
-        return tuple(found)
+        return found
 
     def python_constraints(self, slot: int) -> list[tuple[str, Constraint]]:
         """Those constraints of a slot that only Python can decide."""
@@ -508,6 +652,7 @@ class Registry:
         """Gives Python's constraints their numbers, in the order in which `parts` counts them from 0."""
         given = []
         for constraint in python:
+            self._python_bytes += size_of(constraint)
             if self._free_python:
                 number = self._free_python.pop()
                 self.python[number] = constraint

@@ -1,4 +1,4 @@
-"""The shapes that are remembered: bounded in number and in size, the oldest going first."""
+"""What was read or compiled and is remembered: bounded in number and in size, the oldest going first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = TypeVar("Item", bound=Weighed)
 
 
 class ShapeCache(Generic[Item]):
-    """`get` may be called from any thread without a lock; `put` takes one. A shape heavier than all room is not kept."""
+    """`get` may be called from any thread without a lock; `put` takes one. What is heavier than all room is not kept."""
 
     def __init__(self, max_count: int, max_weight: int) -> None:
         self._max_count = max_count
@@ -41,6 +41,10 @@ class ShapeCache(Generic[Item]):
         with self._lock:
             self._items.clear()
             self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        return self._weight
 
     def __len__(self) -> int:
         return len(self._items)

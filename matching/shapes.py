@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from matching.errors import ConditionError
+from matching.errors import ConditionError, shown
 from matching.families import INT64_MAX, INT64_MIN, is_encodable, is_valid_shape, microseconds, number, path_components
 from matching.lexer import SHAPES, Lexer, Operand
 from matching.limits import MAX_MEMBERS, MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
@@ -99,6 +99,8 @@ def forget_shapes() -> None:
 
 def bind(text: str) -> NormalForm:
     """The normal form of a text. Raises `ConditionError`. Texts of a known shape are not parsed again."""
+    if not isinstance(text, str):
+        raise ConditionError(f"a condition is a text, not {type(text).__name__}", "Write it as a string")
     if len(text) > MAX_TEXT_LENGTH:
         raise ConditionError(
             f"the condition is {len(text):,} characters long; the limit is {MAX_TEXT_LENGTH:,}",
@@ -116,6 +118,10 @@ def bind(text: str) -> NormalForm:
     except BadSlot as error:
         position = positions(text)[error.slot][error.member]
         raise ConditionError(error.problem, error.hint, text=text, position=position) from error
+    except RecursionError as error:
+        raise ConditionError(
+            "the condition is nested too deeply here", "Write it flatter", text=text, position=0
+        ) from error
 
 
 def _compile(text: str, key: tuple[str, ...], slots: list[Slot]) -> Shape:
@@ -261,12 +267,11 @@ def _read_string(written: Any, slot: int, member: int) -> str:
 def _read_number(written: Any, slot: int, member: int) -> int | float:
     if " " in written:
         written = written.replace(" ", "")
-    # An integer of more digits than any of 64 bits has is not even read: reading takes quadratic time.
-    if len(written) <= 20 and (written.isdigit() or written[1:].isdigit()):
-        integer = int(written)
-        if INT64_MIN <= integer <= INT64_MAX:
+    if written.lstrip("+-").isdigit():
+        # An integer of more digits than any of 64 bits has is not even read: reading takes quadratic time.
+        if len(written) <= 20 and INT64_MIN <= (integer := int(written)) <= INT64_MAX:
             return integer
-    elif not written.lstrip("+-").isdigit():
+    else:
         value = float(written)
         if isfinite(value):
             return number(value)
@@ -287,7 +292,7 @@ def _read_timestamp(written: Any, slot: int, member: int) -> int:
         return microseconds(moment.astimezone(UTC) if moment.tzinfo is not None else moment)
     except (ValueError, OverflowError) as error:
         raise BadSlot(
-            f"{text!r} is not a timestamp",
+            f"{shown(text)} is not a timestamp",
             "Write TIMESTAMP '2026-01-31T12:00:00Z'; without a zone it is UTC",
             slot,
             member,
@@ -298,7 +303,7 @@ def _read_path(written: Any, slot: int, member: int) -> tuple[int, ...]:
     text = _read_string(written, slot, member)
     components = path_components(text)
     if components is None:
-        raise BadSlot(f"{text!r} is not a path", "Write numbers with dots between: PATH '1.4.2'", slot, member)
+        raise BadSlot(f"{shown(text)} is not a path", "Write numbers with dots between: PATH '1.4.2'", slot, member)
     if len(components) > MAX_PATH_DEPTH:
         raise BadSlot(f"the path has more than {MAX_PATH_DEPTH} components", "Use a shorter path", slot, member)
     return components

@@ -8,7 +8,7 @@ and never kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from matching.scalars import Bool, Int
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+
+
+_PER_STRING: Final = 8 + 4 + 4 + 4 + 8  # offset, length, holders, the list of free ones, two cells
 
 
 class StringView(NamedTuple):
@@ -222,6 +225,35 @@ class Strings:
     def text(self, number: int) -> bytes:
         start = int(self.view.offset[number])
         return self.view.heap[start : start + int(self.view.length[number])].tobytes()
+
+    @property
+    def wasted(self) -> int:
+        """Bytes of numbers that nobody holds."""
+        return int(self._state[2]) * _PER_STRING
+
+    def compact(self) -> I32:
+        """Numbers strings without gaps, in the same order. Returns the new numbers by the old ones, -1 where there was none."""
+        view, count = self.view, int(self._state[0])
+        kept = np.flatnonzero(view.length[:count] >= 0)
+        to = np.full(count, -1, np.int32)
+        to[kept] = np.arange(len(kept), dtype=np.int32)
+        heap = np.empty(max(int(view.length[kept].sum(dtype=np.int64)), 1024), np.uint8)
+        used = int(_move(view, count, heap))
+        room = max(len(kept), 64)
+        cells = 256
+        while cells < 4 * len(kept):
+            cells *= 2
+        self.view = StringView(
+            heap,
+            longer(view.offset[kept], room),
+            longer(view.length[kept], room),
+            longer(view.holders[kept], room),
+            np.zeros(cells, np.int32),
+        )
+        self._free = np.zeros(room, np.int32)
+        self._dead = 0
+        self._state[:] = len(kept), used, 0, int(_rebuild(self.view, len(kept)))
+        return to
 
     def _reserve(self, strings: int, size: int) -> None:
         view = self.view

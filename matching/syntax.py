@@ -74,6 +74,7 @@ _COMPARISONS: Final = {
     exp.GTE: ">=",
 }
 _MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_HINT: Final = "Write predicates such as x >= 3, joined by AND, OR and NOT"
 _FUNCTIONS: Final = {
     "f_overlaps": "overlaps",
     "f_contains": "contains",
@@ -88,13 +89,24 @@ def parse(text: str, tokens: Tokens) -> Tree:
         parsed = sqlglot.parse(tokens.text)
     except SqlglotError as error:
         raise _syntax_error(text, tokens, error) from error
-    except RecursionError as error:
-        raise ConditionError(
-            "the condition is nested too deeply here", "Write it flatter", text=text, position=0
-        ) from error
     if len(parsed) != 1 or parsed[0] is None:
         raise ConditionError("there is no condition", "Write TRUE for one that always holds", text=text, position=0)
+    _check_names(text, tokens, parsed[0])
     return _Reader(text, tokens).tree(parsed[0])
+
+
+def _check_names(text: str, tokens: Tokens, root: Any) -> None:
+    """The tree has each attribute and each constant once. In `x BETWEEN 1 IN y` the parser takes a keyword for a name."""
+    attributes: list[str] = []
+    operands: list[str] = []
+    for node in root.walk():
+        if isinstance(node, exp.Column):
+            attributes.append(node.name)
+        elif isinstance(node, exp.Literal):
+            operands.append(node.name)
+    known = sorted(f"a{number}" for number in range(len(tokens.attributes)))
+    if sorted(attributes) != known or sorted(operands) != sorted(map(str, range(len(tokens.operands)))):
+        raise ConditionError("this cannot be read as a condition", _HINT, text=text, position=0)
 
 
 def _syntax_error(text: str, tokens: Tokens, error: SqlglotError) -> ConditionError:
@@ -108,8 +120,7 @@ def _syntax_error(text: str, tokens: Tokens, error: SqlglotError) -> ConditionEr
     else:
         position = 0 if column is None else tokens.position(column - 1)
         problem = "this cannot be read as a condition"
-    hint = "Write predicates such as x >= 3, joined by AND, OR and NOT"
-    return ConditionError(problem, hint, text=text, position=position)
+    return ConditionError(problem, _HINT, text=text, position=position)
 
 
 class _Reader:
@@ -154,9 +165,7 @@ class _Reader:
             return self._binary(_FUNCTIONS[node.name], attribute, constant, node)
         if isinstance(node, exp.Literal | exp.Null):
             raise self._error("a constant is no condition", "Compare an attribute with it", node)
-        raise self._error(
-            "this is not part of conditions", "Write predicates such as x >= 3, joined by AND, OR and NOT", node
-        )
+        raise self._error("this is not part of conditions", _HINT, node)
 
     def _error(self, problem: str, hint: str, node: Any) -> ConditionError:
         return ConditionError(problem, hint, text=self._text, position=self._position(node))
@@ -180,9 +189,7 @@ class _Reader:
             return self._tokens.attributes[int(node.name[1:])]
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
             raise self._error("an attribute is missing here", "Write the name of an attribute on one side", whole)
-        raise self._error(
-            "only an attribute can be compared", "Write predicates such as x >= 3, joined by AND, OR and NOT", whole
-        )
+        raise self._error("only an attribute can be compared", _HINT, whole)
 
     def _constant(self, node: Any, operator: str, whole: Any) -> Operand:
         node = _unwrapped(node)

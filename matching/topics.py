@@ -24,6 +24,10 @@ OVERLAP: Final = 0
 SUBTREE: Final = 1
 
 
+_PER_NODE: Final = 8 + 7 * 4 + 4 + 8  # the arrays of a node, the list of free ones, two cells
+_LINKS: Final = ("parent", "first_child", "next_sibling", "previous_sibling")
+
+
 class TopicView(NamedTuple):
     """What kernels read. `table` holds node + 1, 0 for never used, -1 for released."""
 
@@ -271,12 +275,39 @@ class Topics:
             node = int(self.view.parent[node])
         return ".".join(reversed(components))
 
+    @property
+    def wasted(self) -> int:
+        """Bytes of nodes that nobody holds."""
+        return int(self._state[1]) * _PER_NODE
+
+    def compact(self) -> I32:
+        """Numbers nodes without gaps, in the same order. Returns the new numbers by the old ones, -1 where there was none."""
+        view, count = self.view, int(self._state[0])
+        living = view.parent[:count] >= 0
+        living[ROOT] = True
+        kept = np.flatnonzero(living)
+        to = np.full(count + 1, -1, np.int32)  # and one more: no node stays no node
+        to[kept] = np.arange(len(kept), dtype=np.int32)
+        room = max(len(kept), 64)
+        cells = 256
+        while cells < 4 * len(kept):
+            cells *= 2
+        arrays: list[Any] = [
+            longer(to[array[kept]] if name in _LINKS else array[kept], room, -1)
+            for name, array in view._asdict().items()
+            if name != "table"
+        ]
+        self.view = TopicView._make([*arrays, np.zeros(cells, np.int32)])
+        self._free = np.zeros(room, np.int32)
+        self._state[:] = len(kept), 0, int(_rebuild(self.view, len(kept)))
+        return to[:count]
+
     def _grow(self, more: int) -> None:
         view = self.view
         count = int(self._state[0])
         room = len(view.parent)
-        if count + more > room:
-            room = 2 * (room + more)
+        if count - int(self._state[1]) + more > room:
+            room = max(room + room // 2, count + more)
             arrays: list[Any] = [longer(array, room, -1) for array in view[:-1]]
             self._free = longer(self._free, room, -1)
             view = TopicView._make([*arrays, view.table])

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
-from matching.columns import NO_TIME, Batch
+from matching.columns import NO_TIME, SAID_ABSENT, Batch
 from matching.kernel import inner
 from matching.keys import OTHER, compare_numbers
 from matching.machine import prefetch
@@ -295,7 +295,8 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
                 return NO
         else:
             if not header & np.uint32(CONTINUES) and not previous[header >> np.uint32(12)]:
-                covered += 1
+                # that an attribute is absent needs nobody to speak of it, so it is not counted as carried either
+                covered += batch.tag[entry] != OTHER or batch.bits[entry] != SAID_ABSENT
             if vague and batch.tag[entry] == OTHER:
                 low, high, _value = part_hull(words, at, strings)
                 if batch.high[entry] < low or batch.low[entry] > high:

@@ -168,7 +168,8 @@ def java() -> str:
 def jars(settings: Settings, of: str) -> list[Path]:
     found = sorted((settings.jars_dir / of).glob("*.jar"))
     if not found:
-        raise UserError(f"no jars in {settings.jars_dir / of}; run `make setup`, or set PASTFORWARD_JARS_DIR")
+        folder = (settings.jars_dir / of).absolute()
+        raise UserError(f"no jars in {folder}; run `make setup` in the clone, or set PASTFORWARD_JARS_DIR")
     return found
 
 
@@ -198,7 +199,7 @@ def bootstrap_of(settings: Settings) -> str:
     found = find(settings)
     if found is None:
         raise UserError(
-            f"no broker: none is set, and no embedded one runs in {settings.data_dir}; "
+            f"no broker: none is set, and no embedded one runs in {settings.data_dir.absolute()}; "
             f"start `pastforward up`, or set PASTFORWARD_BOOTSTRAP_SERVERS"
         )
     return found.bootstrap

@@ -6,6 +6,7 @@ writes returns when the broker has the record, or raises `DeliveryError`; `publi
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -19,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from matching.values import Value
 from pastforward import broker, topics
+from pastforward.absence import Absence
 from pastforward.registry import open_registry
 from pastforward.settings import Settings, load
 from schemas import (
@@ -33,14 +35,18 @@ from schemas import (
     decode_notification,
     encode,
 )
+from schemas.acceptance import accept_publication, accept_subscription
 from schemas.records import Scope, Semantics, TimeBasis, Where
 from schemas.times import micros_of
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
 POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
+LOOK: Final = 1.0  # seconds in which a broker that is there has answered
 
 Moment = datetime | timedelta | int | None
 T = TypeVar("T")
+
+log = logging.getLogger("pastforward.client")
 
 
 class DeliveryError(Exception):
@@ -83,6 +89,40 @@ def micros(moment: Moment, now: int | None = None) -> int | None:
     return micros_of(moment)
 
 
+class _Reader:
+    """A consumer that waits for a broker which is away, and says so."""
+
+    def __init__(self, bootstrap: str, config: dict[str, Any]) -> None:
+        self._trouble = topics.Trouble()
+        self.consumer = topics.make_client(Consumer, {**config, "error_cb": self._trouble})
+        self._absence = Absence(f"Kafka at {bootstrap}", log.warning, waits="waiting for it")
+
+    def arrived(self) -> list[Message]:
+        """What has come, after a moment at most."""
+        found = topics.arrived(self.consumer, 1000, POLL)
+        messages = [message for message in found if message.error() is None]
+        errors = [message.error() for message in found if message.error() is not None]
+        for error in errors:
+            if error.code() not in topics.AWAY:
+                raise KafkaException(error)
+            self._trouble(error)
+        if self._trouble.reason and not messages:
+            self._look()
+        return messages
+
+    def _look(self) -> None:
+        try:
+            self.consumer.list_topics(timeout=LOOK)
+        except KafkaException:
+            self._absence.missed(self._trouble.reason)
+        else:
+            self._trouble.reason = ""
+            self._absence.answered()
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
 class Client:
     def __init__(
         self,
@@ -97,12 +137,15 @@ class Client:
         self._topics = topics.Topics(self._settings.topic_prefix)
         self._registry = registry or open_registry(self._settings)
         self._closed = threading.Event()
+        self._trouble = topics.Trouble()
         self._producer: Any = topics.make_client(
             Producer,
             topics.client_config(
                 self._settings,
                 self._bootstrap,
                 **{
+                    "log_level": 0,  # what goes wrong is in the error that is raised
+                    "error_cb": self._trouble,
                     "enable.idempotence": True,  # or a retry reorders the records of a key
                     "partitioner": "murmur2_random",  # Java's: all versions of an id come through one partition
                     "linger.ms": 2,
@@ -142,7 +185,9 @@ class Client:
             semantics,
             self_join,
         )
-        self._send(self._topics.subscriptions, [(record.subscription_id, encode(record, registry=self._registry))])
+        value = encode(record, registry=self._registry)
+        accept_subscription(record)
+        self._send(self._topics.subscriptions, [(record.subscription_id, value)])
         return Handle(self, record)
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -196,7 +241,9 @@ class Client:
             for publication in publications:
                 if publication.publication_id is None:
                     publication.publication_id = uuid.uuid4().hex
-                yield publication.publication_id, encode(publication, registry=self._registry)
+                value = encode(publication, registry=self._registry)
+                accept_publication(publication)
+                yield publication.publication_id, value
 
         return self._send(self._topics.publications, records())
 
@@ -214,37 +261,39 @@ class Client:
         Ends after `timeout` seconds without a notification; never, if that is None. Reads committed records only. The place
         in the log is fixed before this returns, so what is published afterwards will be seen.
         """
-        consumer = self._consumer()
+        reader = self._consumer()
         try:
-            consumer.assign(self._places(consumer, micros(since)))
+            reader.consumer.assign(self._places(reader.consumer, micros(since)))
         except BaseException:
-            consumer.close()
+            reader.close()
             raise
         read = partial(decode_notification, registry=self._registry)
-        return self._iterate(consumer, recipient_id, timeout, read)
+        return self._iterate(reader, recipient_id, timeout, read)
 
     def best_offers(self, publication_id: str | None = None, *, timeout: float | None = None) -> Iterator[BestOffer]:
         """Who holds the best offer: as it stands, and every change from then on; of one publication, or of all.
 
         Ends after `timeout` seconds without a change; never, if that is None.
         """
-        consumer = self._consumer()
+        reader = self._consumer()
         try:
             name = self._topics.best_offers
-            places = [TopicPartition(name, p, first) for p, (first, _) in topics.watermarks(consumer, name).items()]
-            consumer.assign(places)
+            found = topics.watermarks(reader.consumer, name)
+            reader.consumer.assign([TopicPartition(name, p, first) for p, (first, _) in found.items()])
         except BaseException:
-            consumer.close()
+            reader.close()
             raise
-        return self._iterate(consumer, publication_id, timeout, partial(decode_best_offer, registry=self._registry))
+        return self._iterate(reader, publication_id, timeout, partial(decode_best_offer, registry=self._registry))
 
-    def _consumer(self) -> Any:
-        return topics.make_client(
-            Consumer,
+    def _consumer(self) -> _Reader:
+        """It says itself that the broker is away: librdkafka would with every attempt."""
+        return _Reader(
+            self._bootstrap,
             topics.client_config(
                 self._settings,
                 self._bootstrap,
                 **{
+                    "log_level": 0,
                     "group.id": f"{self._settings.topic_prefix}client-{uuid.uuid4().hex}",
                     "isolation.level": "read_committed",
                     "enable.auto.commit": False,
@@ -264,22 +313,20 @@ class Client:
         return [TopicPartition(name, p, at) for p, at in places.items()]
 
     def _iterate(
-        self, consumer: Any, key: str | None, timeout: float | None, read: Callable[[bytes], T]
+        self, reader: _Reader, key: str | None, timeout: float | None, read: Callable[[bytes], T]
     ) -> Iterator[T]:
         wanted = None if key is None else key.encode()
         last = time.monotonic()
         try:
             while not self._closed.is_set():
-                for message in topics.arrived(consumer, 1000, POLL):
-                    if message.error():
-                        raise KafkaException(message.error())
+                for message in reader.arrived():
                     if wanted is None or message.key() == wanted:
                         yield read(message.value())
                         last = time.monotonic()
                 if timeout is not None and time.monotonic() - last >= timeout:
                     return
         finally:
-            consumer.close()
+            reader.close()
 
     # ------------------------------------------------------------ delivery
 
@@ -291,7 +338,8 @@ class Client:
             nonlocal waiting
             waiting -= 1
             if error is not None:
-                errors.append(((message.key() or b"").decode(), error.str()))
+                why = f" ({self._trouble.reason})" if self._trouble.reason else ""
+                errors.append(((message.key() or b"").decode(), error.str() + why))
 
         count = 0
         for key, value in records:
@@ -311,7 +359,10 @@ class Client:
             self._producer.poll(0)
         deadline = time.monotonic() + TIMEOUT + 5
         while waiting and time.monotonic() < deadline:
-            self._producer.flush(POLL)
+            try:
+                self._producer.flush(POLL)
+            except SystemError:  # what confluent-kafka makes of a key press when a callback comes behind it
+                raise KeyboardInterrupt from None
         if waiting:
             errors.append(("", f"{waiting} records without an answer after {TIMEOUT:.0f} s"))
         if errors:
@@ -329,6 +380,8 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt | DeliveryError):
+            self._producer.purge()  # what could not be sent will not be waited for once more
         self.close()
 
 

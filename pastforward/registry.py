@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pastforward.errors import UserError
 from pastforward.settings import Settings
 from pastforward.topics import Topics
 from schemas import Registry
@@ -14,14 +15,15 @@ def open_registry(settings: Settings) -> Registry | None:
     from schemas.registry import SchemaRegistry  # its HTTP client takes a while to import
 
     topics = Topics(settings.topic_prefix)
-    return SchemaRegistry(
-        settings.schema_registry_url,
-        {
-            "subscription": topics.subscriptions,
-            "publication": topics.publications,
-            "notification": topics.notifications,
-            "dead_letter": topics.dead_letters,
-            "backfill_request": topics.backfill_requests,
-            "best_offer": topics.best_offers,
-        },
-    )
+    subjects = {
+        "subscription": topics.subscriptions,
+        "publication": topics.publications,
+        "notification": topics.notifications,
+        "dead_letter": topics.dead_letters,
+        "backfill_request": topics.backfill_requests,
+        "best_offer": topics.best_offers,
+    }
+    try:
+        return SchemaRegistry(settings.schema_registry_url, subjects)
+    except ValueError as error:
+        raise UserError(f"SCHEMA_REGISTRY_URL: {error}; write a URL such as http://registry:8081") from error

@@ -20,6 +20,16 @@ from pastforward.errors import UserError
 PREFIX: Final = "PASTFORWARD_"
 FILE: Final = "pastforward.toml"
 SECOND: Final = 1_000_000  # times are microseconds everywhere
+ROOT: Final = Path(__file__).resolve().parent.parent
+CLONE: Final = (ROOT / "pyproject.toml").exists()
+
+
+def _home() -> Path:
+    """Where files of ours are, wherever a command is run: in the clone, or else among the user's own data."""
+    if CLONE:
+        return ROOT
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "pastforward"
+
 
 _UNITS: Final = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
 _SIZES: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -50,6 +60,16 @@ def _size(text: str) -> int:
     if not found or found[2] not in _SIZES:
         raise ValueError("write a size such as 512MB or 2GB")
     return int(found[1]) * _SIZES[found[2]]
+
+
+def _duration(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        micros = parse_duration(text)
+        if not low <= micros <= high:
+            raise ValueError(f"write a duration from {show_duration(low)} to {show_duration(high)}")
+        return micros
+
+    return parse
 
 
 def _count(low: int, high: int) -> Callable[[str], int]:
@@ -87,8 +107,9 @@ def _path(text: str) -> Path:
     return Path(_some(text)).expanduser()
 
 
-def _setting(parse: Callable[[str], Any], default: Any, doc: str) -> Any:
-    return field(default=default, metadata={"parse": parse, "doc": doc})
+def _setting(parse: Callable[[str], Any], default: Any, doc: str, show: Callable[[Any], str] = str) -> Any:
+    """`show`: the text that `parse` reads back."""
+    return field(default=default, metadata={"parse": parse, "doc": doc, "show": show})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,24 +121,30 @@ class Settings:
     )
     topic_prefix: str = _setting(_prefix, "pastforward.", "what the names of all topics begin with")
     partitions: int = _setting(_count(1, 4096), 4, "partitions of a topic when it is created")
-    data_dir: Path = _setting(_path, Path(".pastforward"), "where broker and workers keep their files")
-    hot_window: int = _setting(parse_duration, 3600 * SECOND, "how far back the workers keep publications")
+    data_dir: Path = _setting(
+        _path, _home() / ".pastforward" if CLONE else _home(), "where broker and workers keep their files"
+    )
+    hot_window: int = _setting(
+        parse_duration, 3600 * SECOND, "how far back the workers keep publications", show_duration
+    )
     routing: str = _setting(
         _one_of("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints"), "dewey", "the routing scheme"
     )
     routing_depth: int = _setting(_count(1, 64), 1, "how many components of a topic decide its partition (dewey)")
     layout: str = _setting(_one_of("dual", "two"), "dual", "how keys lie on disk")
     index: str = _setting(_one_of("memory", "disk"), "memory", "where subscriptions are looked up")
-    history: str = _setting(_some, ".pastforward/history", "path or URL of the history table")
+    history: str = _setting(_some, "", "path or URL of the history table")
     delivery: str = _setting(
         _one_of("exactly-once", "at-least-once"), "exactly-once", "what a notification is promised"
     )
     notification_format: str = _setting(_one_of("avro", "json"), "avro", "how notifications are written")
     schema_registry_url: str | None = _setting(_some, None, "Confluent schema registry; none: single-object encoding")
     catalog: Path | None = _setting(_path, None, "TOML file that declares attributes, their types and domains")
-    jars_dir: Path = _setting(_path, Path(".jars"), "where the jars for Kafka and Spark are")
+    jars_dir: Path = _setting(_path, _home() / (".jars" if CLONE else "jars"), "where the jars for Kafka and Spark are")
     memory_budget: int = _setting(_size, 512 << 20, "caches and memtables of a worker, together")
-    session_timeout: int = _setting(parse_duration, 10 * SECOND, "how long a silent worker keeps its partitions")
+    session_timeout: int = _setting(
+        _duration(SECOND, 60 * SECOND), 10 * SECOND, "how long a silent worker keeps its partitions", show_duration
+    )
     web_port: int = _setting(_count(0, 65535), 6066, "port of a worker's metrics and health; 0: any free one")
     web_bind: str = _setting(_some, "127.0.0.1", "address of that port; 0.0.0.0: reachable from elsewhere")
     kafka: Mapping[str, str] = field(default_factory=dict, metadata={"doc": "librdkafka properties"})
@@ -200,4 +227,5 @@ def load(
             sources[name] = source
         kafka.update(properties)
         sources.update({f"kafka.{name}": source for name in properties})
+    values.setdefault("history", str(values.get("data_dir", KNOWN["data_dir"].default) / "history"))
     return Settings(**values, kafka=kafka, sources=sources)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
+
+log = logging.getLogger("pastforward.topics")
 
 T = TypeVar("T")
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
-LARGE: Final = 4 << 20  # an input record may have 1 MiB; with its envelope, or as a dead letter, it is larger
+LARGE: Final = (
+    4 << 20
+)  # an input record may have 1 MiB; with its envelope, as a dead letter or told to somebody, it is larger
+LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, each of them up to LARGE
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
 # a partition that was just created, or whose broker just came back, is led within the next moments
@@ -85,7 +92,9 @@ class Topics:
 
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
 COMPACTED: Final = {**STAMPED, "cleanup.policy": "compact"}
-HOLDS_LARGE: Final = {"max.message.bytes": str(LARGE)}
+LIMIT: Final = "max.message.bytes"
+HOLDS_LARGE: Final = {LIMIT: str(LARGE)}
+HOLDS_LARGEST: Final = {LIMIT: str(LARGEST)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +112,11 @@ def plan(settings: Settings) -> list[Plan]:
     return [
         Plan(names.subscriptions, {**COMPACTED, **held}),
         Plan(names.publications, _kept(WEEK_MS)),
-        Plan(names.notifications, _kept(WEEK_MS)),
+        Plan(names.notifications, {**_kept(WEEK_MS), **HOLDS_LARGE}),
         Plan(names.dead_letters, {**_kept(WEEK_MS), **HOLDS_LARGE}),
         Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
         Plan(names.directory, COMPACTED, single=True),
-        Plan(names.best_offers, COMPACTED),
+        Plan(names.best_offers, {**COMPACTED, **HOLDS_LARGE}),
         *plan_version(settings, 1),
     ]
 
@@ -117,7 +126,7 @@ def plan_version(settings: Settings, version: int) -> list[Plan]:
     names = Topics(settings.topic_prefix, version)
     return [
         Plan(names.rendezvous, {**_kept(2 * settings.hot_window // 1000 + WEEK_MS), **HOLDS_LARGE}),
-        Plan(names.live, {**COMPACTED, **HOLDS_LARGE}),
+        Plan(names.live, {**COMPACTED, **HOLDS_LARGEST}),
         Plan(names.routes, COMPACTED),
     ]
 
@@ -136,8 +145,8 @@ TO_THE_END: Final = {
 
 
 def client_config(settings: Settings, bootstrap: str, **extra: Any) -> dict[str, Any]:
-    """What every confluent-kafka client of ours is made with."""
-    return {"bootstrap.servers": bootstrap, "log_level": 3, **settings.kafka, **extra}
+    """What every confluent-kafka client of ours is made with. librdkafka says nothing itself: what it cannot do is an error here."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0, **settings.kafka, **extra}
 
 
 def make_client(kind: Any, config: dict[str, Any]) -> Any:
@@ -145,15 +154,20 @@ def make_client(kind: Any, config: dict[str, Any]) -> Any:
     try:
         return kind(config)
     except KafkaException as error:
-        raise UserError(f"Kafka refuses a property: {_text(error)}; see PASTFORWARD_KAFKA_… or [kafka]") from error
+        raise UserError(f"Kafka refuses a property: {text_of(error)}; see PASTFORWARD_KAFKA_… or [kafka]") from error
 
 
-def _text(error: KafkaException) -> str:
+def text_of(error: KafkaException) -> str:
     inner = error.args[0] if error.args else error
     return inner.str() if isinstance(inner, KafkaError) else str(inner)
 
 
-class _Trouble:
+# what a client says of a broker that is not there
+CHECK: Final = "check PASTFORWARD_BOOTSTRAP_SERVERS and that the broker runs"
+AWAY: Final = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+
+
+class Trouble:
     """librdkafka tells why it cannot connect only through a callback; the error of a request is a mere time-out."""
 
     def __init__(self) -> None:
@@ -161,12 +175,12 @@ class _Trouble:
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.reason:
-            self.reason = error.str()
+            self.reason = re.sub(r" \(after \d+ms in state .*\)$", "", error.str())
 
 
 def connect(settings: Settings, bootstrap: str) -> AdminClient:
     """An admin client of a broker that answers; one line that says why not, if it does not."""
-    trouble = _Trouble()
+    trouble = Trouble()
     admin = make_client(AdminClient, client_config(settings, bootstrap, error_cb=trouble, log_level=0))
     reason = ""
     for _ in range(CONNECT_TRIES):
@@ -174,16 +188,24 @@ def connect(settings: Settings, bootstrap: str) -> AdminClient:
             admin.list_topics(timeout=1)
         except KafkaException as error:
             admin.poll(0)
-            reason = trouble.reason or _text(error)
+            reason = trouble.reason or text_of(error)
         else:
             return cast(AdminClient, admin)
     secret = "uthentication" in reason or "SASL" in reason
-    advice = (
-        "check PASTFORWARD_KAFKA_SASL_USERNAME, …_SASL_PASSWORD and …_SASL_MECHANISM"
-        if secret
-        else "check PASTFORWARD_BOOTSTRAP_SERVERS and that the broker runs"
-    )
+    advice = "check PASTFORWARD_KAFKA_SASL_USERNAME, …_SASL_PASSWORD and …_SASL_MECHANISM" if secret else CHECK
     raise UserError(f"cannot reach Kafka at {bootstrap}: {reason}; {advice}")
+
+
+def topic_ids(settings: Settings, bootstrap: str, names: list[str]) -> dict[str, str]:
+    """The id that Kafka gave each topic when it was made; without those that are not told."""
+    admin = make_client(AdminClient, client_config(settings, bootstrap, error_cb=Trouble(), log_level=0))
+    found = {}
+    for name, future in admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT).items():
+        try:
+            found[name] = str(future.result().topic_id)
+        except KafkaException as error:
+            log.debug("the id of %s is not known: %s", name, text_of(error))
+    return found
 
 
 def existing(admin: AdminClient) -> dict[str, int]:
@@ -203,7 +225,7 @@ def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:
     create(admin, [NewTopic(p.name, 1 if p.single else count, config=p.config) for p in missing])
     wait_visible(admin, [p.name for p in wanted])
     count = _agreed(settings, wanted, existing(admin))
-    _check_timestamps(admin, [p.name for p in wanted])
+    _check_configs(admin, wanted)
     return count, [p.name for p in missing]
 
 
@@ -228,7 +250,7 @@ def create(admin: AdminClient, new: list[NewTopic]) -> None:
         except KafkaException as error:
             # somebody started at the same moment and was first; the caller checks what is there
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise UserError(f"cannot create topic {name}: {_text(error)}") from error
+                raise UserError(f"cannot create topic {name}: {text_of(error)}") from error
 
 
 def wait_visible(admin: AdminClient, names: Iterable[str]) -> None:
@@ -243,7 +265,12 @@ def wait_visible(admin: AdminClient, names: Iterable[str]) -> None:
 
 def watermarks(consumer: Any, topic: str) -> dict[int, tuple[int, int]]:
     """The first offset that is there and the next that will be, by partition."""
-    found = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic]
+    try:
+        found = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic]
+    except KafkaException as error:
+        if error.args[0].code() not in AWAY:
+            raise
+        raise UserError(f"cannot reach Kafka: {text_of(error)}; {CHECK}") from error
     if found.error is not None:
         raise UserError(f"topic {topic} is not there; run `pastforward topics` or start a worker first")
     ask = consumer.get_watermark_offsets
@@ -287,12 +314,31 @@ def _agreed(settings: Settings, wanted: list[Plan], there: dict[str, int]) -> in
     return count
 
 
-def _check_timestamps(admin: AdminClient, names: list[str]) -> None:
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+def _check_configs(admin: AdminClient, wanted: list[Plan]) -> None:
+    """Of topics that were there: arrival must be the broker's time, and what an earlier version made may hold too little."""
+    limits = {p.name: int(p.config[LIMIT]) for p in wanted if LIMIT in p.config}
+    resources = [ConfigResource(ResourceType.TOPIC, p.name) for p in wanted]
     for resource, future in (admin.describe_configs(resources) if resources else {}).items():
-        value = future.result()["message.timestamp.type"].value
-        if value != "LogAppendTime":
+        config = future.result()
+        stamped = config["message.timestamp.type"].value
+        if stamped != "LogAppendTime":
             raise UserError(
-                f"topic {resource.name} has message.timestamp.type={value}, but arrival must be the broker's time; "
+                f"topic {resource.name} has message.timestamp.type={stamped}, but arrival must be the broker's time; "
                 f"set it to LogAppendTime (kafka-configs --alter --add-config message.timestamp.type=LogAppendTime)"
             )
+        limit = limits.get(resource.name, 0)
+        if int(config[LIMIT].value) < limit:
+            _raise_limit(admin, resource.name, limit)
+
+
+def _raise_limit(admin: AdminClient, name: str, limit: int) -> None:
+    entry = ConfigEntry(LIMIT, str(limit), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    try:
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result()
+    except KafkaException as error:
+        raise UserError(
+            f"topic {name} must take records of {limit} bytes, and its limit cannot be raised ({text_of(error)}): "
+            f"kafka-configs --alter --entity-type topics --entity-name {name} --add-config {LIMIT}={limit}"
+        ) from error

@@ -10,6 +10,7 @@ from schemas.codec import (
     canonical_publication,
     canonical_subscription,
     dead_letter,
+    dead_letter_key,
     decode_backfill_request,
     decode_best_offer,
     decode_dead_letter,
@@ -28,7 +29,7 @@ from schemas.columns import (
     SubscriptionColumns,
     Texts,
 )
-from schemas.errors import SchemaError
+from schemas.errors import SchemaError, is_fault, refusal
 from schemas.records import (
     BackfillRequest,
     Best,
@@ -83,6 +84,7 @@ __all__ = [
     "canonical_subscription",
     "compile_kernels",
     "dead_letter",
+    "dead_letter_key",
     "decode_backfill_request",
     "decode_best_offer",
     "decode_dead_letter",
@@ -99,6 +101,8 @@ __all__ = [
     "encode_notifications",
     "encode_rendezvous_publications",
     "encode_rendezvous_subscriptions",
+    "is_fault",
+    "refusal",
 ]
 
 # Kernels take a second to import: who encodes single records does not wait for them.

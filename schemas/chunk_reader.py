@@ -19,7 +19,7 @@ from schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
 from schemas.columns import Texts
 from schemas.definitions import Definition, by_fingerprint
 from schemas.entries import EntryList, Which
-from schemas.errors import SchemaError
+from schemas.errors import SchemaError, refusal
 from schemas.kernels import read_avro, read_json
 from schemas.kernels.columns import (
     BEGINS,
@@ -59,9 +59,16 @@ class ChunkReader:
     """One chunk on its way into columns. Not to be used twice."""
 
     def __init__(
-        self, name: str, values: Sequence[bytes | None], limit: int, behind: Sequence[bytes], spare: int
+        self,
+        name: str,
+        values: Sequence[bytes | None],
+        limit: int,
+        behind: Sequence[bytes],
+        spare: int,
+        kernels: bool = True,
     ) -> None:
-        """`behind` is put into the heap behind the values, then `spare` bytes."""
+        """`behind` is put into the heap behind the values, then `spare` bytes. Without `kernels` every row goes the plain way."""
+        self._kernels = kernels
         self.name = name
         # What is missing or too large is for the plain path to refuse.
         parts = [value if value is not None and len(value) <= limit else b"" for value in values]
@@ -97,6 +104,8 @@ class ChunkReader:
     # ------------------------------------------------------------------------------------------------------------ kernels
 
     def read(self, values: Sequence[bytes | None], registry: Registry | None, json: bool) -> None:
+        if not self._kernels:
+            return
         for fingerprint, definition in by_fingerprint(self.name).items():
             if not self.left():
                 return
@@ -194,8 +203,8 @@ class ChunkReader:
             try:
                 put(row, decode(row))
                 self.result[row] = _JSON_PASS
-            except SchemaError as error:
-                self.fail(row, error)
+            except Exception as error:
+                self.fail(row, refusal(error))
 
     def fail(self, row: int, error: SchemaError) -> None:
         self.errors.append((row, error))

@@ -1,11 +1,14 @@
-"""Whole chunks at once: what a router and a matcher call. None of these functions raises on bad input; `errors` tells.
+"""Whole chunks at once: what a router and a matcher call. None of these functions raises on bad input; `errors` tells. An exception that
+nobody has foreseen is the error of the record that causes it (`_contained`); only faults of the machine (`errors.is_fault`) are raised.
 
 A chunk is what one poll of one partition gave: keys, values, offsets, and the times Kafka gave the records (microseconds).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,11 +26,11 @@ from schemas.columns import (
     SubscriptionColumns,
     as_kernel,
 )
-from schemas.errors import SchemaError
+from schemas.errors import SchemaError, refusal
 from schemas.forms import Forms
 from schemas.kernels.columns import NULL_LONG
 from schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
-from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
+from schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
@@ -39,7 +42,7 @@ from schemas.records import (
     Withdrawal,
 )
 
-_ID_SIZE = 32  # room for <partition>-<offset>
+_ID_SIZE = 32  # room for ~<partition>-<offset>
 _STRUCTURED = 2  # a `where` in the structured form
 
 Keys = Sequence[bytes | None]
@@ -52,14 +55,60 @@ _ORIGINS = ("subscriptions", "publications", "none")
 _PREFERS = ("", "highest", "lowest")
 
 
+class _Read(Protocol):
+    @property
+    def errors(self) -> list[tuple[int, SchemaError]]: ...
+
+
+C = TypeVar("C", bound=_Read)
+_EMPTY = b""  # no record of any kind: it is refused by every reader
+
+
+def _contained(read: Callable[[slice, Values, bool], C], values: Values) -> C:
+    """What `read` returns for a chunk. It is given the rows, their values, and whether to use kernels.
+
+    If it raises, each record is read alone, to find those that cause it; they are errors, and the chunk is read again without them.
+    """
+    everything = slice(0, len(values))
+    try:
+        return read(everything, values, True)
+    except Exception as error:
+        refusal(error)  # raises a fault again
+    blamed: dict[int, SchemaError] = {}
+    for row in range(len(values)):
+        try:
+            read(slice(row, row + 1), values[row : row + 1], True)
+        except Exception as error:
+            blamed[row] = refusal(error)
+    found = read(everything, [_EMPTY if row in blamed else value for row, value in enumerate(values)], False)
+    found.errors[:] = [(row, blamed.get(row, error)) for row, error in found.errors]
+    return found
+
+
 def decode_publications(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> PublicationColumns:
     offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-    reader, where = _input_reader("publication", keys, values, partition, offset, registry)
+
+    def read(rows: slice, values: Values, kernels: bool) -> PublicationColumns:
+        return _publications(keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels)
+
+    return _contained(read, values)
+
+
+def _publications(
+    keys: Keys,
+    values: Values,
+    partition: int,
+    offset: Longs,
+    arrived_at: Longs,
+    registry: Registry | None,
+    kernels: bool,
+) -> PublicationColumns:
+    reader, where = _input_reader("publication", keys, values, partition, offset, registry, kernels)
 
     def put(row: int, record: Publication) -> None:
-        name = f"{partition}-{offset[row]}" if record.publication_id is None else record.publication_id
+        name = f"{MADE_UP}{partition}-{offset[row]}" if record.publication_id is None else record.publication_id
         reader.put_text(program.ID, row, name)
         reader.put_text(program.PARTY, row, record.publisher_id)
         reader.put_text(program.TOPIC, row, record.topic)
@@ -100,7 +149,23 @@ def decode_subscriptions(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> SubscriptionColumns:
     offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-    reader, where = _input_reader("subscription", keys, values, partition, offset, registry)
+
+    def read(rows: slice, values: Values, kernels: bool) -> SubscriptionColumns:
+        return _subscriptions(keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels)
+
+    return _contained(read, values)
+
+
+def _subscriptions(
+    keys: Keys,
+    values: Values,
+    partition: int,
+    offset: Longs,
+    arrived_at: Longs,
+    registry: Registry | None,
+    kernels: bool,
+) -> SubscriptionColumns:
+    reader, where = _input_reader("subscription", keys, values, partition, offset, registry, kernels)
     withdrawn = np.zeros(len(reader), dtype=np.bool_)
 
     def put(row: int, record: Subscription | Withdrawal) -> None:
@@ -149,7 +214,11 @@ def decode_subscriptions(
 
 
 def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None = None) -> RendezvousColumns:
-    reader = ChunkReader("rendezvous", values, MAX_CANONICAL_BYTES, (), 0)
+    return _contained(lambda _, values, kernels: _rendezvous(values, registry, kernels), values)
+
+
+def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool) -> RendezvousColumns:
+    reader = ChunkReader("rendezvous", values, MAX_CANONICAL_BYTES, (), 0, kernels)
     reader.read(values, registry, json=False)
     known: dict[int, NormalForm | None] = {}
 
@@ -248,13 +317,13 @@ def _put_canonical(
 
 
 def _input_reader(
-    name: str, keys: Keys, values: Values, partition: int, offset: Longs, registry: Registry | None
+    name: str, keys: Keys, values: Values, partition: int, offset: Longs, registry: Registry | None, kernels: bool
 ) -> tuple[ChunkReader, list[Where]]:
     """What the kernels read, and the conditions of these rows."""
     sizes = np.array([-1 if key is None else len(key) for key in keys], dtype=np.int64)
     made_up = name == "publication"
     spare = _ID_SIZE * keys.count(None) if made_up else 0
-    reader = ChunkReader(name, values, MAX_RECORD_BYTES, [key for key in keys if key is not None], spare)
+    reader = ChunkReader(name, values, MAX_RECORD_BYTES, [key for key in keys if key is not None], spare, kernels)
     reader.read(values, registry, json=True)
     spare_at = len(reader.data) - spare if made_up else -1
     conditions = finish_rows(
@@ -293,11 +362,22 @@ def _fill_input(reader: ChunkReader, arrived_at: Longs) -> None:
     fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at, NEVER)
 
 
+@dataclass(slots=True)
+class _Notifications:
+    columns: NotificationColumns
+    errors: list[tuple[int, SchemaError]]
+
+
 def decode_notifications(
     values: Sequence[bytes], registry: Registry | None = None
 ) -> tuple[NotificationColumns, list[tuple[int, SchemaError]]]:
     """Rows in error hold nothing."""
-    reader = ChunkReader("notification", values, MAX_CANONICAL_BYTES, (), 0)
+    found = _contained(lambda _, values, kernels: _notifications(values, registry, kernels), values)
+    return found.columns, found.errors
+
+
+def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bool) -> _Notifications:
+    reader = ChunkReader("notification", values, MAX_CANONICAL_BYTES, (), 0, kernels)
     reader.read(values, registry, json=False)
     earlier: dict[int, tuple[str, ...]] = {}
     best: dict[int, Value] = {}
@@ -348,4 +428,4 @@ def decode_notifications(
         earlier,
         best,
     )
-    return found, sorted(reader.errors, key=_row)
+    return _Notifications(found, sorted(reader.errors, key=_row))

@@ -11,7 +11,7 @@ import base64
 import json
 import math
 from collections.abc import Callable
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -19,9 +19,17 @@ from matching.normal_form import NormalForm
 from schemas import plain
 from schemas.avro_plain import Plain
 from schemas.definitions import Definition, by_fingerprint, current
-from schemas.errors import SchemaError
-from schemas.fields import check_id
-from schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES
+from schemas.errors import SchemaError, refusal
+from schemas.fields import check_id, check_own
+from schemas.limits import (
+    MADE_UP,
+    MAX_CANONICAL_BYTES,
+    MAX_DEAD_LETTER_BYTES,
+    MAX_DEAD_LETTER_KEY_BYTES,
+    MAX_NESTING,
+    MAX_REASON_BYTES,
+    MAX_RECORD_BYTES,
+)
 from schemas.records import (
     BackfillRequest,
     BestOffer,
@@ -38,6 +46,7 @@ from schemas.records import (
 )
 
 Format: TypeAlias = Literal["avro", "json"]
+T = TypeVar("T")
 
 SINGLE_OBJECT: Final = b"\xc3\x01"
 CONFLUENT: Final = b"\x00"
@@ -77,7 +86,7 @@ def encode(record: Record, format: Format = "avro", registry: Registry | None = 
     fields = plain.plain_record(record)
     try:
         _check(name, fields)
-        if format == "json" and name in _INPUTS and _any_float(fields, lambda number: not math.isfinite(number)):
+        if format == "json" and name in _INPUTS and not all(map(math.isfinite, _floats(fields))):
             raise SchemaError("bad_value", "JSON has no infinity and no NaN: send the record as Avro")
         encoded = to_json(fields) if format == "json" else _to_avro(name, fields, registry)
     except UnicodeEncodeError as error:
@@ -125,21 +134,36 @@ def _json_bytes(value: Any) -> str:
 def dead_letter(
     topic: str, partition: int, offset: int, arrived_at: int, error: SchemaError, key: bytes | None, value: bytes | None
 ) -> DeadLetter:
-    """A dead letter that fits its topic: beyond 2 MiB the original bytes are cut, which the reason then says."""
-    reason = error.reason
-    for what, original in (("key", key), ("value", value)):
-        if original is not None and len(original) > MAX_DEAD_LETTER_BYTES // 2:
-            reason += f" (of the {what}'s {len(original)} bytes the first {MAX_DEAD_LETTER_BYTES // 2} are kept)"
+    """A dead letter that fits its topic: of key and value the first MiB is kept, of the reason 4 KiB. The reason says what was cut."""
+    half = MAX_DEAD_LETTER_BYTES // 2
+    cut = "".join(
+        f" (of the {what}'s {len(original)} bytes the first {half} are kept)"
+        for what, original in (("key", key), ("value", value))
+        if original is not None and len(original) > half
+    )
     return DeadLetter(
         topic,
         partition,
         offset,
         arrived_at,
         error.kind,
-        reason,
-        None if key is None else key[: MAX_DEAD_LETTER_BYTES // 2],
-        None if value is None else value[: MAX_DEAD_LETTER_BYTES // 2],
+        _bounded(error.reason) + cut,
+        None if key is None else key[:half],
+        None if value is None else value[:half],
     )
+
+
+def _bounded(reason: str) -> str:
+    """Text that UTF-8 can hold, of bounded size."""
+    raw = reason[:MAX_REASON_BYTES].encode("utf-8", "replace")
+    if len(raw) <= MAX_REASON_BYTES and len(reason) <= MAX_REASON_BYTES:
+        return raw.decode()
+    return raw[:MAX_REASON_BYTES].decode("utf-8", "ignore") + "…"
+
+
+def dead_letter_key(key: bytes | None) -> bytes | None:
+    """The Kafka key of a dead letter: that of the refused record, or its first 64 KiB; the letter itself has more of it."""
+    return None if key is None else key[:MAX_DEAD_LETTER_KEY_BYTES]
 
 
 # -------------------------------------------------------------------------------- decode
@@ -154,8 +178,13 @@ def decode_subscription(
         if name is None:
             raise SchemaError("missing", "a withdrawal has no key: set it to the id of the subscription")
         return Withdrawal(name)
-    fields, strict = _decode("subscription", value, MAX_RECORD_BYTES, registry)
-    return plain.subscription(fields, name, strict)
+    return _decode(
+        "subscription",
+        value,
+        MAX_RECORD_BYTES,
+        registry,
+        lambda fields, strict: plain.subscription(fields, name, strict),
+    )
 
 
 def decode_publication(key: bytes | None, value: bytes | None, registry: Registry | None = None) -> Publication:
@@ -164,28 +193,29 @@ def decode_publication(key: bytes | None, value: bytes | None, registry: Registr
         raise SchemaError(
             "missing", "the publication has no value: publications cannot be withdrawn, set expires_at instead"
         )
-    fields, strict = _decode("publication", value, MAX_RECORD_BYTES, registry)
-    return plain.publication(fields, name, strict)
+    return _decode(
+        "publication", value, MAX_RECORD_BYTES, registry, lambda fields, strict: plain.publication(fields, name, strict)
+    )
 
 
 def decode_notification(value: bytes, registry: Registry | None = None) -> Notification:
-    return plain.notification(*_decode("notification", value, MAX_CANONICAL_BYTES, registry))
+    return _decode("notification", value, MAX_CANONICAL_BYTES, registry, plain.notification)
 
 
 def decode_dead_letter(value: bytes, registry: Registry | None = None) -> DeadLetter:
-    return plain.dead_letter(*_decode("dead_letter", value, MAX_CANONICAL_BYTES, registry))
+    return _decode("dead_letter", value, MAX_CANONICAL_BYTES, registry, plain.dead_letter)
 
 
 def decode_rendezvous(value: bytes, registry: Registry | None = None) -> Rendezvous:
-    return plain.rendezvous(*_decode("rendezvous", value, MAX_CANONICAL_BYTES, registry))
+    return _decode("rendezvous", value, MAX_CANONICAL_BYTES, registry, plain.rendezvous)
 
 
 def decode_backfill_request(value: bytes, registry: Registry | None = None) -> BackfillRequest:
-    return plain.backfill_request(*_decode("backfill_request", value, MAX_CANONICAL_BYTES, registry))
+    return _decode("backfill_request", value, MAX_CANONICAL_BYTES, registry, plain.backfill_request)
 
 
 def decode_best_offer(value: bytes, registry: Registry | None = None) -> BestOffer:
-    return plain.best_offer(*_decode("best_offer", value, MAX_CANONICAL_BYTES, registry))
+    return _decode("best_offer", value, MAX_CANONICAL_BYTES, registry, plain.best_offer)
 
 
 def decode_key(key: bytes | None) -> str | None:
@@ -193,13 +223,20 @@ def decode_key(key: bytes | None) -> str | None:
     if key is None:
         return None
     try:
-        return check_id(key.decode(), "the key")
+        return check_own(check_id(key.decode(), "the key"), "the key")
     except UnicodeDecodeError:
         raise SchemaError("bad_id", "the key is no UTF-8: write the id as UTF-8 text") from None
 
 
-def _decode(name: str, value: bytes, limit: int, registry: Registry | None) -> tuple[Plain, bool]:
-    """The plain data, and whether unknown fields are errors."""
+def _decode(name: str, value: bytes, limit: int, registry: Registry | None, build: Callable[[Plain, bool], T]) -> T:
+    """`build` is given the plain data, and whether unknown fields are errors. What nobody has foreseen is the record's error too."""
+    try:
+        return build(*_plain(name, value, limit, registry))
+    except Exception as error:
+        raise refusal(error) from error
+
+
+def _plain(name: str, value: bytes, limit: int, registry: Registry | None) -> tuple[Plain, bool]:
     if len(value) > limit:
         raise SchemaError("too_large", f"the record has {len(value)} bytes: at most {limit} are taken")
     if not value:
@@ -230,24 +267,36 @@ def _decode(name: str, value: bytes, limit: int, registry: Registry | None) -> t
 def parse_json(value: bytes) -> Plain:
     try:
         parsed = orjson.loads(value)
-    except orjson.JSONDecodeError as error:
+        if type(parsed) is not dict:
+            raise SchemaError("malformed", "the JSON is no object")
+        if any(abs(number) >= _EXACT for number in _floats(parsed)):
+            # Only the slower parser keeps integers of any size, so that they are refused and not rounded.
+            parsed = json.loads(value)
+    except SchemaError:
+        raise
+    except ValueError as error:  # of both parsers; also for an integer with more digits than Python reads
         raise SchemaError("malformed", f"the JSON cannot be read: {error}") from None
-    if type(parsed) is not dict:
-        raise SchemaError("malformed", "the JSON is no object")
-    if _any_float(parsed, lambda number: abs(number) >= _EXACT):
-        # Only the slower parser keeps integers of any size, so that they are refused and not rounded.
-        parsed = json.loads(value)
     return parsed
 
 
-def _any_float(value: Plain, wanted: Callable[[float], bool]) -> bool:
-    if type(value) is float:
-        return wanted(value)
-    if type(value) is dict:
-        return any(_any_float(each, wanted) for each in value.values())
-    if type(value) is list:
-        return any(_any_float(each, wanted) for each in value)
-    return False
+def _floats(value: Plain) -> list[float]:
+    """All floats of plain data. Without recursion, because data from outside may be nested as deep as it likes: it is refused here."""
+    found: list[float] = []
+    level = [value]
+    for _ in range(MAX_NESTING + 1):
+        inner: list[Plain] = []
+        for each in level:
+            kind = type(each)
+            if kind is float:
+                found.append(each)
+            elif kind is dict:
+                inner += each.values()
+            elif kind is list:
+                inner += each
+        if not inner:
+            return found
+        level = inner
+    raise SchemaError("malformed", f"objects and lists are nested more than {MAX_NESTING} deep")
 
 
 # -------------------------------------------------------------------------------- canonical
@@ -277,7 +326,7 @@ def canonical_publication(
 ) -> CanonicalPublication:
     """Fills in the defaults of a publication that arrived there and then."""
     return CanonicalPublication(
-        f"{partition}-{offset}" if record.publication_id is None else record.publication_id,
+        f"{MADE_UP}{partition}-{offset}" if record.publication_id is None else record.publication_id,
         record.publisher_id,
         record.topic,
         arrived_at if record.published_at is None else record.published_at,

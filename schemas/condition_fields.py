@@ -144,7 +144,7 @@ def _test(value: Any, what: str) -> Test:
 
 
 def _constraint(value: Any, what: str) -> tuple[str, Constraint]:
-    if type(value) is not dict or value.get("family") not in _FAMILY_OF:
+    if type(value) is not dict or type(value.get("family")) is not str or value["family"] not in _FAMILY_OF:
         raise wrong_type(what, "a constraint of a known family", value)
     family = _FAMILY_OF[value["family"]]
     constant = _CONSTANTS[family]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from schemas.dewey_text import check_path
 from schemas.errors import SchemaError
-from schemas.limits import MAX_ID_BYTES
+from schemas.limits import MADE_UP, MAX_ID_BYTES
 from schemas.times import check_micros, micros_of_text
 
 T = TypeVar("T")
@@ -42,6 +42,17 @@ def check_id(value: str, what: str) -> str:
         raise SchemaError("bad_id", f"{what} has {size} bytes: write 1 to {MAX_ID_BYTES}")
     if "\0" in value:
         raise SchemaError("bad_id", f"{what} has a zero byte, which separates ids in keys: leave it out")
+    return value
+
+
+def own_identifier(value: Any, what: str) -> str:
+    """An id that a sender chooses."""
+    return check_own(identifier(value, what), what)
+
+
+def check_own(value: str, what: str) -> str:
+    if value.startswith(MADE_UP):
+        raise SchemaError("bad_id", f"{what} begins with {MADE_UP}, as ids do that are made here: choose another")
     return value
 
 
@@ -132,7 +143,7 @@ def read_fields(value: Any, what: str, known: dict[str, Check[Any]], strict: boo
 
 def unknown_field(name: str, what: str, known: Iterable[str]) -> SchemaError:
     names = list(known)
-    nearest = get_close_matches(name, names, n=1, cutoff=0.0)[0] if names else ""
+    nearest = get_close_matches(name[:60], names, n=1, cutoff=0.0)[0] if names else ""
     return SchemaError(
         "unknown_field", f"{what} has the unknown field {name[:60]!r}; the nearest known one is {nearest!r}"
     )

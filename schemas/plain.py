@@ -20,6 +20,7 @@ from schemas.fields import (
     moment,
     one_of,
     optional,
+    own_identifier,
     raw,
     read_fields,
     small,
@@ -49,7 +50,7 @@ _TIME: Final = one_of("published", "valid")
 _SEMANTICS: Final = one_of("classical", "symmetric", "intersect")
 
 _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
-    "subscription_id": optional(identifier),
+    "subscription_id": optional(own_identifier),
     "subscriber_id": identifier,
     "topic": topic,
     "scope": _SCOPE,
@@ -97,7 +98,7 @@ def _best(strict: bool) -> Check[Best]:
 
 def _publication_fields(strict: bool) -> dict[str, Check[Any]]:
     return {
-        "publication_id": optional(identifier),
+        "publication_id": optional(own_identifier),
         "publisher_id": optional(identifier),
         "topic": topic,
         "published_at": optional(moment),

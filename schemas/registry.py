@@ -13,16 +13,12 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from schemas.definitions import NAMES, Definition, current
-from schemas.errors import SchemaError
+from schemas.errors import RegistryUnavailable, SchemaError
 
 # For an id that the registry does not know: a sender that makes ids up must not cost a request for each record, while
 # a schema that is registered a little later shall be found.
 _RETRY_UNKNOWN_AFTER_S: Final = 30.0
 _MOST_UNKNOWN: Final = 10_000
-
-
-class RegistryUnavailable(RuntimeError):
-    """The registry did not answer. Not the fault of a record: it must not become a dead letter."""
 
 
 class SchemaRegistry:

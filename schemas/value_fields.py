@@ -17,7 +17,10 @@ from schemas.times import datetime_of, micros_of
 def coordinate(value: Any, what: str) -> float:
     if type(value) is not float and type(value) is not int:
         raise wrong_type(what, "a number", value)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise SchemaError("bad_value", f"{what} is {number}: write a finite number")
     return number

@@ -18,12 +18,14 @@ from pastforward import topics
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from pastforward.topics import Topics
+from schemas import SchemaError
 from schemas.codec import Format
 from spark_batch import repeats
+from spark_batch.blame import Note, Tally, in_halves, not_noted
 from spark_batch.earlier import earlier_ids, with_previous
 from spark_batch.kafka import MakeRegistry, bootstrap_of
 from spark_batch.outbox import Encoder, remove_runs, runs, write_run
-from spark_batch.pairs import find_pairs
+from spark_batch.pairs import find_pairs, make_index
 from spark_batch.position import ingested
 from spark_batch.prune import held_before, reachable
 from spark_batch.publisher import Publisher, Sent
@@ -49,6 +51,7 @@ class _Sorted:
 
 def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
     started = time.monotonic()
+    tally = Tally(spark)
     bootstrap = bootstrap_of(settings)
     places = Places(settings.history)
     ensure_outbox(places)
@@ -58,28 +61,29 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
         left = runs(places)
         requests = read_requests(settings, bootstrap, registry)
         view = directories(settings, bootstrap)
-        versions = standing(settings, bootstrap, view)
+        versions = standing(settings, bootstrap, view, requests.open)
         sent = publisher.publish(places, left, requests, versions)
         if left:
             requests = read_requests(settings, bootstrap, registry)
-        for reason in requests.refused.values():
-            log.warning("a backfill request cannot be read and is closed: %s", reason)
         position = ingested(spark, places, Topics(settings.topic_prefix).publications)
+        requests.refuse(unanswerable(requests.open, view))
+        for reason in requests.refused.values():
+            log.warning("a backfill request cannot be answered and is closed: %s", reason)
         by_fate = _sort(requests.open, versions, position)
         publisher.drop([*by_fate.over, *requests.refused])
         for version in sorted({each.request.routing_version for each in by_fate.ready}):
             run = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
             ready = [each for each in by_fate.ready if each.request.routing_version == version]
             with watched(spark, f"answering {len(ready)} requests", quiet):
-                answer(spark, settings, ready, view.versions[version], run)
-            more = publisher.publish(places, [run], requests, standing(settings, bootstrap, view))
+                answer(spark, settings, ready, view.versions[version], run, tally.note)
+            more = publisher.publish(places, [run], requests, standing(settings, bootstrap, view, requests.open))
             sent = Sent(sent.requests + more.requests, sent.notifications + more.notifications)
             left.append(run)
         if left:
             remove_runs(places, left)
     finally:
         publisher.close()
-    return _summary(sent, by_fate, len(requests.refused), time.monotonic() - started)
+    return _summary(sent, by_fate, len(requests.refused), time.monotonic() - started, tally)
 
 
 def _sort(open_requests: list[Open], versions: Any, position: dict[int, int]) -> _Sorted:
@@ -91,6 +95,25 @@ def _sort(open_requests: list[Open], versions: Any, position: dict[int, int]) ->
             found.waiting.append(each)
         else:
             found.ready.append(each)
+    return found
+
+
+def unanswerable(requests: list[Open], view: View) -> dict[bytes, str]:
+    """Requests that no pass over the history could answer, and why: what one of them asks must not keep the others from an answer."""
+    found: dict[bytes, str] = {}
+    for version in {each.request.routing_version for each in requests}:
+        these = [each for each in requests if each.request.routing_version == version]
+
+        def prepare(begin: int, end: int, these: list[Open] = these, version: int = version) -> None:
+            if version not in view.versions:
+                raise SchemaError("bad_value", f"the directory has no version {version} of the routing")
+            subscriptions, _ = make_report(these[begin:end], view.versions[version])
+            make_index(subscriptions)
+
+        def refuse(row: int, error: SchemaError, these: list[Open] = these) -> None:
+            found[these[row].key] = error.reason
+
+        in_halves(0, len(these), prepare, refuse)
     return found
 
 
@@ -106,7 +129,9 @@ def directories(settings: Settings, bootstrap: str) -> View:
     return view
 
 
-def answer(spark: Any, settings: Settings, requests: list[Open], directory: Directory, run: str) -> None:
+def answer(
+    spark: Any, settings: Settings, requests: list[Open], directory: Directory, run: str, note: Note = not_noted
+) -> None:
     """Writes the answers to some requests, all of one version of the routing, into the outbox."""
     from pyspark.storagelevel import StorageLevel
 
@@ -117,7 +142,7 @@ def answer(spark: Any, settings: Settings, requests: list[Open], directory: Dire
         write_run(spark, places, _no_pairs(spark), encoder)
         return
     history = read_publications(spark, places)
-    pairs = answers(history, spark, settings, requests, directory).persist(StorageLevel.DISK_ONLY)
+    pairs = answers(history, spark, settings, requests, directory, note).persist(StorageLevel.DISK_ONLY)
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)
         doubtful, self_joining = _look(pairs, offsets)
@@ -129,7 +154,9 @@ def answer(spark: Any, settings: Settings, requests: list[Open], directory: Dire
         pairs.unpersist()
 
 
-def answers(history: Any, spark: Any, settings: Settings, requests: list[Open], directory: Directory) -> Any:
+def answers(
+    history: Any, spark: Any, settings: Settings, requests: list[Open], directory: Directory, note: Note = not_noted
+) -> Any:
     """A DataFrame of pairs, `asked` being the number of the request. Repeats are still among them."""
     subscriptions, report = make_report(requests, directory)
     asks_back = any(
@@ -142,7 +169,7 @@ def answers(history: Any, spark: Any, settings: Settings, requests: list[Open], 
         rows = with_previous(history if topics_only is None else history.where(topics_only), settings.hot_window)
     horizon = max(each.request.horizon for each in requests)
     whole = directory.scheme != "dewey"
-    return find_pairs(spark, rows, subscriptions, report, also=held_before(horizon), whole=whole)
+    return find_pairs(spark, rows, subscriptions, report, also=held_before(horizon), whole=whole, note=note)
 
 
 def _everywhen(s: Any) -> Any:
@@ -180,7 +207,7 @@ def _no_pairs(spark: Any) -> Any:
     return spark.createDataFrame([], spark_schema(PAIRS)).withColumn("earlier_ids", f.lit(None).cast("array<string>"))
 
 
-def _summary(sent: Sent, by_fate: _Sorted, refused: int, seconds: float) -> Summary:
+def _summary(sent: Sent, by_fate: _Sorted, refused: int, seconds: float, tally: Tally) -> Summary:
     facts = {
         "answered": sent.requests,
         "notifications": sent.notifications,
@@ -196,4 +223,4 @@ def _summary(sent: Sent, by_fate: _Sorted, refused: int, seconds: float) -> Summ
         line += f"; {len(by_fate.over):,} were withdrawn or replaced"
     if refused:
         line += f"; {refused:,} could not be read"
-    return Summary(line, facts)
+    return Summary(tally.report(facts, line), facts)

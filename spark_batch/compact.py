@@ -80,21 +80,50 @@ def _remove_repeats(spark: Any, settings: Settings, places: Places) -> int:
 
     topic = Topics(settings.topic_prefix).publications
     position = ingested(spark, places, topic)  # before the table is read: all of it is in there then
-    if position and position == repeats.resolved(spark, places, settings.hot_window):
+    if repeats.are_resolved(spark, places, topic, settings.hot_window):
         return 0
     table = DeltaTable.forPath(spark, places.publications)
-    rows = table.toDF().select("publication_id", "arrived_at", "partition", "offset")
+    whole = table.toDF()
+    rows = whole.select(*repeats.EVENT, *repeats.PLACE)
     found = repeats.repeats(rows, settings.hot_window).persist()
+    copies = repeats.copies(rows).join(found, repeats.PLACE, "leftanti").persist()
     try:
-        count = int(found.count())
-        if count:
-            same = "kept.partition = repeat.partition AND kept.offset = repeat.offset"
-            table.alias("kept").merge(found.alias("repeat"), same).whenMatchedDelete().execute()
+        repeated, copied = int(found.count()), int(copies.count())
+        if repeated or copied:
+            count = whole.join(found.unionByName(copies), repeats.PLACE, "leftsemi").count() - copied
+            _delete_and_restore(table, whole, found, copies if copied else None)
+        else:
+            count = 0
     finally:
         found.unpersist()
+        copies.unpersist()
     if position:
         repeats.note_resolved(spark, places, settings.hot_window, position)
-    return count
+    return int(count)
+
+
+def _delete_and_restore(table: Any, whole: Any, found: Any, copies: Any) -> None:
+    """In one commit: deletes all rows at the places of `found` and `copies`, and adds one row for each place of `copies`.
+
+    A merge deletes whatever matches a row of its source. So the source has the places, and the rows to add under a null key, which
+    matches nothing.
+    """
+    from pyspark.sql import functions as f
+
+    def keyed(rows: Any, *, matches: bool) -> Any:
+        return rows.withColumns({f"at_{name}": f.col(name) if matches else f.lit(None) for name in repeats.PLACE})
+
+    source = keyed(found, matches=True)
+    if copies is not None:
+        kept = whole.join(copies, repeats.PLACE, "leftsemi").dropDuplicates(repeats.PLACE)
+        source = keyed(kept, matches=False).unionByName(
+            source.unionByName(keyed(copies, matches=True)), allowMissingColumns=True
+        )
+    same = " AND ".join(f"kept.{name} = gone.at_{name}" for name in repeats.PLACE)
+    merge = table.alias("kept").merge(source.alias("gone"), same).whenMatchedDelete()
+    if copies is not None:
+        merge = merge.whenNotMatchedInsert(values={name: f"gone.{name}" for name in whole.columns})
+    merge.execute()
 
 
 def _remove_by_policy(

@@ -11,52 +11,43 @@ from functools import lru_cache
 from matching import Condition, ConditionError
 from matching.limits import MAX_TEXT_LENGTH
 from matching.normal_form import NormalForm
-from schemas import CanonicalPublication, Predicate, Rendezvous, SchemaError, decode_rendezvous, encode
+from schemas import CanonicalPublication, Rendezvous, SchemaError, decode_rendezvous, encode
+from schemas.acceptance import published_condition, speaks_of_previous
 from schemas.records import Where
 
 _REMEMBERED = 4_096  # conditions that a worker keeps parsed; a publisher repeats its own
 
 
-def written(where: Where) -> tuple[str | None, bytes | None]:
-    """Text, or Avro, of a published condition. Raises `SchemaError` on one that the router refuses."""
-    try:
-        if isinstance(where, str):
-            return _checked(where), None
-        condition = Condition.from_predicates([[_operands(p) for p in disjunct] for disjunct in where or ()])
-        _possible(condition)
-        text = str(condition)
-        if len(text) <= MAX_TEXT_LENGTH and _survives(text, condition):
-            return text, None
-    except ConditionError as error:
-        raise SchemaError("bad_condition", str(error)) from None
-    record = CanonicalPublication("0", None, "", 0, where=condition.disjuncts)
-    return None, encode(Rendezvous("none", 0, 0, 0, 0, (0,), record))
+def written(where: Where, form: NormalForm) -> tuple[str | None, bytes | None]:
+    """Text, or Avro, of a published condition that was accepted as `form`."""
+    if isinstance(where, str):
+        return where, None
+    condition = Condition(form)
+    text = str(condition)
+    if len(text) <= MAX_TEXT_LENGTH and _survives(text, condition):
+        return text, None
+    return None, to_avro(form)
+
+
+def to_avro(form: NormalForm) -> bytes:
+    return encode(Rendezvous("none", 0, 0, 0, 0, (0,), CanonicalPublication("0", None, "", 0, where=form)))
 
 
 def read(text: str | None, avro: bytes | None) -> NormalForm | None:
-    """The normal form; None when nothing was published but constants."""
+    """The normal form; None when nothing was published but constants. Raises `SchemaError` on what the router refuses."""
     if text is not None:
         return _parsed(text)
     if avro is None:
         return None
     record = decode_rendezvous(avro).record
-    assert isinstance(record, CanonicalPublication)
+    if not isinstance(record, CanonicalPublication) or record.where is None or speaks_of_previous(record.where):
+        raise SchemaError("bad_condition", "condition_avro holds no condition that can be published")
     return record.where
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _parsed(text: str) -> NormalForm:
-    return Condition.parse(text).disjuncts
-
-
-def _checked(text: str) -> str:
-    _possible(Condition(_parsed(text)))
-    return text
-
-
-def _possible(condition: Condition) -> None:
-    if condition.never:
-        raise SchemaError("bad_condition", "the condition can never be true: its predicates contradict each other")
+def _parsed(text: str) -> NormalForm | None:
+    return published_condition(text)[0]
 
 
 def _survives(text: str, condition: Condition) -> bool:
@@ -65,8 +56,3 @@ def _survives(text: str, condition: Condition) -> bool:
         return Condition.parse(text) == condition
     except ConditionError:
         return False
-
-
-def _operands(predicate: Predicate) -> tuple[object, ...]:
-    value = predicate.values if predicate.operator in ("in", "not in") else predicate.value
-    return (predicate.attribute, predicate.operator, value, predicate.high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -11,15 +12,19 @@ import pyarrow as pa
 from matching import attributes as tags
 from matching.attributes import Attributes
 from schemas import PublicationColumns, SchemaError, decode_publications
+from schemas.acceptance import ANY_ROUTING, Rules, accept_publications
 from schemas.codec import Registry
 from schemas.columns import NEVER, NO_BEST, Texts
 from spark_batch import tables
+from spark_batch.blame import in_halves
 from spark_batch.conditions import written
 from spark_batch.gather import arrow_texts
+from spark_batch.in_force import InForce
 from spark_batch.order import order_texts
 from spark_batch.rows import TAGS
 
 MakeRegistry = Callable[[], Registry | None]
+ANY: Final = InForce()
 
 # What a decoding task hands back: a row of the table, or one that only says that it could not be read.
 DECODED: Final = pa.schema(
@@ -29,35 +34,52 @@ DECODED: Final = pa.schema(
 _PREFERS: Final = ("", "highest", "lowest")
 
 
-def decode_batch(batch: pa.RecordBatch, registry: Registry | None) -> Iterator[pa.RecordBatch]:
-    """A chunk of the readers is of one partition; a batch of Spark may be of several."""
-    partition = batch.column("partition").to_numpy()
-    borders = np.flatnonzero(np.diff(partition)) + 1
-    for begin, end in zip([0, *borders.tolist()], [*borders.tolist(), len(partition)], strict=True):
+def decode_batch(batch: pa.RecordBatch, registry: Registry | None, in_force: InForce = ANY) -> Iterator[pa.RecordBatch]:
+    """A chunk of the readers is of one partition and one routing; a batch of Spark may be of several."""
+    partition, offset = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
+    borders = [0, *(np.flatnonzero(np.diff(partition)) + 1).tolist(), len(partition)]
+    for begin, end in pairwise(borders):
         if begin == end:
             continue
+        of_partition = int(partition[begin])
+        parts = [0, *in_force.borders(of_partition, offset[begin:end]), end - begin]
+        for first, last in pairwise(parts):
+            rules = in_force.rules(of_partition, int(offset[begin + first]))
+            yield from in_halves(begin + first, begin + last, _decoder(batch, of_partition, registry, rules), _unread)
+
+
+def _decoder(
+    batch: pa.RecordBatch, partition: int, registry: Registry | None, rules: Rules
+) -> Callable[[int, int], pa.RecordBatch]:
+    def decode(begin: int, end: int) -> pa.RecordBatch:
         part = batch.slice(begin, end - begin)
         columns = decode_publications(
             part.column("key").to_pylist(),
             part.column("value").to_pylist(),
-            int(partition[begin]),
+            partition,
             part.column("offset").to_numpy().copy(),
             part.column("arrived_at").to_numpy().copy(),
             registry,
         )
-        yield to_rows(columns)
+        return to_rows(columns, rules)
+
+    return decode
 
 
-def to_rows(columns: PublicationColumns) -> pa.RecordBatch:
+def _unread(_: int, error: SchemaError) -> pa.RecordBatch:
+    columns = [pa.array([False]), *(pa.nulls(1, field.type) for field in tables.PUBLICATIONS)]
+    return pa.RecordBatch.from_arrays(columns, schema=DECODED)
+
+
+def to_rows(columns: PublicationColumns, rules: Rules = ANY_ROUTING) -> pa.RecordBatch:
+    """What the router refuses is not readable: its dead letter says why."""
+    accepted = accept_publications(columns, rules)
     ok = columns.ok.copy()
+    ok[list(accepted.refused)] = False
     condition: list[str | None] = [None] * len(columns)
     condition_avro: list[bytes | None] = [None] * len(columns)
-    for row, where in enumerate(columns.where):
-        if where is not None and ok[row]:
-            try:
-                condition[row], condition_avro[row] = written(where)
-            except SchemaError:
-                ok[row] = False  # the router has refused it too, and its dead letter says why
+    for row, form in accepted.forms.items():
+        condition[row], condition_avro[row] = written(columns.where[row], form)
     best = columns.best
     arrays = {
         "readable": pa.array(ok),

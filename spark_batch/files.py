@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from schemas.limits import MAX_TIME
 from schemas.times import datetime_of
-from spark_batch.decode import MakeRegistry, decode_batch
+from spark_batch.decode import ANY, MakeRegistry, decode_batch
+from spark_batch.in_force import InForce
 from spark_batch.order import AFTER
 from spark_batch.tables import MAPS, PUBLICATIONS, WITH_STATISTICS
 
@@ -42,7 +43,7 @@ _SAME_AGAIN: Final = [
 
 
 def file_writer(
-    make_registry: MakeRegistry, table: str
+    make_registry: MakeRegistry, table: str, in_force: InForce = ANY
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow` over the columns key, value, partition, offset, arrived_at (microseconds)."""
 
@@ -51,7 +52,7 @@ def file_writer(
         file = File(table)
         rows = unreadable = 0
         for batch in batches:
-            for decoded in decode_batch(batch, registry):
+            for decoded in decode_batch(batch, registry, in_force):
                 readable = decoded.column("readable")
                 bad = len(readable) - readable.true_count
                 file.add((decoded.filter(readable) if bad else decoded).drop_columns(["readable"]))

@@ -16,6 +16,7 @@ from pastforward.settings import Settings
 from pastforward.topics import Topics
 from spark_batch.commit import Commit
 from spark_batch.files import WRITTEN, file_writer
+from spark_batch.in_force import in_force
 from spark_batch.kafka import MakeRegistry, bootstrap_of, spark_options, watermarks
 from spark_batch.position import ingested, query_id
 from spark_batch.shown import REFRESH, Bar, Summary, bar
@@ -91,13 +92,15 @@ def _start(
         .load()
         .select("key", "value", "partition", "offset", f.expr("unix_micros(timestamp)").alias("arrived_at"))
     )
-    writes = file_writer(MakeRegistry.of(settings), places.publications)
+    registry = MakeRegistry.of(settings)
 
     def write(batch: Any, number: int) -> None:
         """Called again for a batch whose commit the checkpoint does not know of."""
-        commit = Commit(spark, places, query_id(spark, places), number)
+        commit = Commit(spark, places, str(query_id(spark, places)), number)
         if commit.is_done:
             return
+        # asked for each batch: the routing may change while an ingest follows
+        writes = file_writer(registry, places.publications, in_force(settings, bootstrap))
         written = batch.mapInArrow(writes, spark_schema(WRITTEN)).collect()  # a row a task
         commit.commit([row["add"] for row in written if row["add"] is not None])
         counts.rows += sum(row["rows"] for row in written)

@@ -29,6 +29,7 @@ from spark_batch.tables import OUTBOX, Places, spark_schema
 from streams.identity import notification_id
 
 I64 = npt.NDArray[np.int64]
+Event = tuple[str | None, str | None]  # id and topic; None in a row that closes a request
 
 # Rows for the encoder: pairs with their earlier ids, and after the pairs of each request one row that closes it.
 ANSWERS: Final = pa.schema(
@@ -53,28 +54,30 @@ class Encoder:
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         registry = self.make_registry()
         asking = _Asking.of(self.requests)
-        told: set[str] = set()
+        told: set[Event] = set()
         last = -1
         for batch in batches:
             asked = batch.column("asked").to_numpy()
-            names = batch.column("publication_id").to_pylist()
+            events = list(
+                zip(batch.column("publication_id").to_pylist(), batch.column("topic").to_pylist(), strict=True)
+            )
             copies = np.ones(batch.num_rows, np.int64)
-            for row, (number, name) in enumerate(zip(asked.tolist(), names, strict=True)):
+            for row, (number, event) in enumerate(zip(asked.tolist(), events, strict=True)):
                 if number != last:
                     told, last = set(), number
-                if name in told:
+                if event in told:
                     copies[row] = (
                         0  # an id that came again after the hot window is another publication with the same pair
                     )
-                elif name is not None:
-                    told.add(name)
+                elif event[0] is not None:
+                    told.add(event)
             publishers = batch.column("publisher_id").is_valid().to_numpy(zero_copy_only=False)
             copies[publishers & (copies > 0)] = 2
             if copies.any():
-                yield self._rows(batch, names, copies, asking, registry)
+                yield self._rows(batch, events, copies, asking, registry)
 
     def _rows(
-        self, batch: pa.RecordBatch, names: list[str | None], copies: I64, asking: _Asking, registry: Any
+        self, batch: pa.RecordBatch, events: list[Event], copies: I64, asking: _Asking, registry: Any
     ) -> pa.RecordBatch:
         """Rows of the outbox: as many of each row as `copies` says, the second for its publisher."""
         row = np.repeat(np.arange(batch.num_rows), copies)
@@ -91,7 +94,7 @@ class Encoder:
         value: list[bytes | None] = [None] * len(row)
         if len(sent):
             columns = self._notifications(
-                batch, names, row[sent], asked[sent], second[sent], recipient.take(pa.array(sent)), asking
+                batch, events, row[sent], asked[sent], second[sent], recipient.take(pa.array(sent)), asking
             )
             for at, each in zip(sent.tolist(), encode_notifications(columns, self.format, registry), strict=True):
                 value[at] = each
@@ -111,7 +114,7 @@ class Encoder:
     def _notifications(
         self,
         batch: pa.RecordBatch,
-        names: list[str | None],
+        events: list[Event],
         row: I64,
         asked: I64,
         second: Any,
@@ -122,7 +125,7 @@ class Encoder:
         earlier = batch.column("earlier_ids")
         number = pa.array(asked)
         return NotificationColumns(
-            Texts.of(self._ids(names, row, asked, second)),
+            Texts.of(self._ids(events, row, asked, second)),
             texts_of(asking.subscription_id.take(number)),
             texts_of(asking.version.take(number)),
             texts_of(taken.column("publication_id")),
@@ -138,10 +141,14 @@ class Encoder:
             {},
         )
 
-    def _ids(self, names: list[str | None], row: I64, asked: I64, second: Any) -> list[bytes]:
+    def _ids(self, events: list[Event], row: I64, asked: I64, second: Any) -> list[bytes]:
         return [
             notification_id(
-                s.subscription_id, s.version, str(names[at]), "publisher" if to_publisher else "subscriber"
+                s.subscription_id,
+                s.version,
+                events[at][0] or "",
+                events[at][1] or "",
+                "publisher" if to_publisher else "subscriber",
             ).encode()
             for at, s, to_publisher in zip(
                 row.tolist(),

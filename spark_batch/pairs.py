@@ -19,6 +19,7 @@ from matching import Index
 from matching.attributes import Attributes
 from matching.index import NewSubscription
 from matching.oracle import Subscription
+from spark_batch.blame import Note, in_halves, joined, not_noted, skipped_row
 from spark_batch.prune import all_of, columns_asked, reachable
 from spark_batch.rows import Picked, attributes_of, micros, normal_forms
 from spark_batch.tables import MAPS, PUBLICATIONS, spark_schema
@@ -80,7 +81,21 @@ def make_index(subscriptions: Sequence[Subscription]) -> Index:
     return index
 
 
-def match_batch(asked: Asked, batch: pa.RecordBatch, picked: Sequence[Picked] | None) -> pa.RecordBatch:
+def match_batch(
+    asked: Asked, batch: pa.RecordBatch, picked: Sequence[Picked] | None, note: Note = not_noted
+) -> pa.RecordBatch:
+    """Pairs of a batch. A row that cannot be matched is noted, and left out."""
+    asked.index()  # if that raises, no row is to blame
+    parts = in_halves(
+        0,
+        batch.num_rows,
+        lambda begin, end: _match(asked, batch.slice(begin, end - begin), picked),
+        lambda row, error: note(skipped_row(batch, row, error)),
+    )
+    return joined(parts, PAIRS)
+
+
+def _match(asked: Asked, batch: pa.RecordBatch, picked: Sequence[Picked] | None) -> pa.RecordBatch:
     attributes = attributes_of(batch, picked)
     row, number = asked.index().match_attributes(
         attributes,
@@ -97,14 +112,14 @@ def match_batch(asked: Asked, batch: pa.RecordBatch, picked: Sequence[Picked] | 
 
 
 def matcher(
-    asked: Any, picked: Sequence[Picked] | None
+    asked: Any, picked: Sequence[Picked] | None, note: Note
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow`. `asked` is a broadcast of `Asked`."""
 
     def match(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield match_batch(asked.value, batch, picked)
+                yield match_batch(asked.value, batch, picked, note)
 
     return match
 
@@ -117,8 +132,9 @@ def find_pairs(
     *,
     also: Any = None,
     whole: bool = False,
+    note: Note = not_noted,
 ) -> Any:
-    """A DataFrame of `PAIRS`. `also` is a further filter; `whole` hands all attributes to `choose`.
+    """A DataFrame of `PAIRS`. `also` is a further filter; `whole` hands all attributes to `choose`; `note` is told of skipped rows.
 
     A publication with a condition of its own needs all its constants: they may contradict it. So those take a way of their own.
     """
@@ -130,12 +146,12 @@ def find_pairs(
     has_previous = any(name.startswith("previous_") for name in history.columns)
     picked = None if whole or has_previous else columns_asked(subscriptions)
     if picked is None:
-        return _pass(rows, asked, None)
+        return _pass(rows, asked, None, note)
     plain = f.col("condition").isNull() & f.col("condition_avro").isNull()
-    return _pass(rows.where(plain), asked, picked).unionByName(_pass(rows.where(~plain), asked, None))
+    return _pass(rows.where(plain), asked, picked, note).unionByName(_pass(rows.where(~plain), asked, None, note))
 
 
-def _pass(rows: Any, asked: Any, picked: Sequence[Picked] | None) -> Any:
+def _pass(rows: Any, asked: Any, picked: Sequence[Picked] | None, note: Note) -> Any:
     from pyspark.sql import functions as f
 
     if picked is None:
@@ -146,4 +162,4 @@ def _pass(rows: Any, asked: Any, picked: Sequence[Picked] | None) -> Any:
             for number, each in enumerate(picked)
         ]
     selected = rows.select(*_CARRIED, "condition", "condition_avro", *carried)
-    return selected.mapInArrow(matcher(asked, picked), spark_schema(PAIRS))
+    return selected.mapInArrow(matcher(asked, picked, note), spark_schema(PAIRS))

@@ -26,9 +26,10 @@ def ingested(spark: Any, places: Places, topic: str) -> dict[int, int]:
     return {}
 
 
-def query_id(spark: Any, places: Places) -> str:
-    """The name of the ingesting query, which is that of its checkpoint: a new checkpoint counts batches anew."""
-    return str(json.loads(_Files(spark, places.checkpoint).text("metadata"))["id"])
+def query_id(spark: Any, places: Places) -> str | None:
+    """The name of the ingesting query, which is that of its checkpoint: a new checkpoint counts batches anew. None: there is none."""
+    files = _Files(spark, places.checkpoint)
+    return str(json.loads(files.text("metadata"))["id"]) if files.exists("metadata") else None
 
 
 class _Files:
@@ -43,10 +44,13 @@ class _Files:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
 
     def numbers(self, folder: str) -> list[int]:
-        if not self._system.exists(self._path(folder)):
+        if not self.exists(folder):
             return []
         names = [status.getPath().getName() for status in self._system.listStatus(self._path(folder))]
         return [int(name) for name in names if name.isdigit()]
+
+    def exists(self, name: str) -> bool:
+        return bool(self._system.exists(self._path(name)))
 
     def text(self, name: str) -> str:
         stream = self._system.open(self._path(name))

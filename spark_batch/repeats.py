@@ -1,38 +1,64 @@
-"""Publications whose id came again within the hot window: only the first counts, by arrival, partition and offset.
+"""Events, known by id and topic, that came again within the hot window: only the first counts, by arrival, partition and offset.
 
 One that came is a repeat if the last one of its id that counted came at most a hot window before. The ingest does not look: it would have
 to read the whole table for each batch. Compaction deletes the repeats, and notes up to which offsets it has looked; a backfill
 looks itself at what it has found beyond them.
+
+A row may also be in the table twice, with the same partition and offset: an ingest whose checkpoint was lost reads the topic again. Such
+copies are one publication. They are no repeats of each other: of copies one stays, of repeats none.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_batch.position import ingested, query_id
 from spark_batch.tables import Places, spark_schema
 
-_PLACE = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64())])
+EVENT: Final = ["publication_id", "topic"]  # what an event is known by
+# What a row is known by. The arrival tells records of a topic from those of one that was made anew under its name.
+PLACE: Final = ["partition", "offset", "arrived_at"]
+_PLACE: Final = pa.schema(
+    [
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("arrived_at", pa.timestamp("us", "UTC")),
+    ]
+)
 
 
 def repeats(rows: Any, hot_window: int) -> Any:
-    """`partition` and `offset` of all repeats among rows, which must hold every row of an id that they hold one of."""
+    """The places of all repeats among rows, which must hold every row of an event that they hold one of."""
     from pyspark.sql import functions as f
 
     by_name = (
-        rows.groupBy("publication_id")
+        rows.groupBy(*EVENT)
         .agg(
             f.sort_array(
-                f.collect_list(f.struct(f.unix_micros("arrived_at").alias("arrived_at"), "partition", "offset"))
+                f.collect_set(f.struct(f.unix_micros("arrived_at").alias("arrived_at"), "partition", "offset"))
             ).alias("places")
         )
         .where(f.size("places") > 1)
         .select("places")
     )
     return by_name.mapInArrow(_chains(hot_window), spark_schema(_PLACE))
+
+
+def are_resolved(spark: Any, places: Places, topic: str, hot_window: int) -> bool:
+    """Whether compaction has looked at all that was ingested."""
+    position = ingested(spark, places, topic)
+    return bool(position) and position == resolved(spark, places, hot_window)
+
+
+def copies(rows: Any) -> Any:
+    """The places that are in the table more than once."""
+    from pyspark.sql import functions as f
+
+    return rows.groupBy(*PLACE).agg(f.count(f.lit(1)).alias("copies")).where("copies > 1").select(*PLACE)
 
 
 def _chains(hot_window: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -66,25 +92,29 @@ def _note(spark: Any, places: Places) -> tuple[Any, Any]:
 
 
 def resolved(spark: Any, places: Places, hot_window: int) -> dict[int, int]:
-    """The offsets below which there is no repeat, by partition. Nothing, if the hot window has changed since."""
+    """The offsets below which there is neither repeat nor copy, by partition. Nothing, if the hot window has changed since, or the
+    checkpoint of the ingest, which then has read the topic from its beginning."""
     path, system = _note(spark, places)
     if not system.exists(path):
         return {}
     stream = system.open(path)
     try:
         document = json.loads(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    except ValueError:
+        return {}  # whoever wrote it was killed meanwhile
     finally:
         stream.close()
-    if document["hot_window"] != hot_window:
+    if document["hot_window"] != hot_window or document.get("query") != query_id(spark, places):
         return {}
     return {int(partition): int(offset) for partition, offset in document["offsets"].items()}
 
 
 def note_resolved(spark: Any, places: Places, hot_window: int, offsets: Mapping[int, int]) -> None:
     path, system = _note(spark, places)
+    document = {"hot_window": hot_window, "query": query_id(spark, places), "offsets": offsets}
     stream = system.create(path, True)
     try:
-        stream.write(bytearray(json.dumps({"hot_window": hot_window, "offsets": offsets}).encode()))
+        stream.write(bytearray(json.dumps(document).encode()))
     finally:
         stream.close()
 
@@ -100,9 +130,8 @@ def beyond(offsets: Mapping[int, int]) -> Any:
 
 
 def without_repeats(found: Any, history: Any, offsets: Mapping[int, int], hot_window: int) -> Any:
-    """Pairs without those whose publication is a repeat. `found` is read several times: persist it."""
-    doubtful = found.where(beyond(offsets)).select("publication_id").distinct()
-    rows = history.select("publication_id", "arrived_at", "partition", "offset").join(
-        doubtful, "publication_id", "leftsemi"
-    )
-    return found.join(repeats(rows, hot_window), ["partition", "offset"], "leftanti")
+    """Rows or pairs without those whose publication is a repeat, and each once. `found` is read several times: persist it."""
+    doubtful = found.where(beyond(offsets)).select(*EVENT).distinct()
+    rows = history.select(*EVENT, *PLACE).join(doubtful, EVENT, "leftsemi")
+    first = found.join(repeats(rows, hot_window), PLACE, "leftanti")
+    return first.dropDuplicates([*PLACE, *(name for name in ("asked",) if name in found.columns)])

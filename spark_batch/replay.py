@@ -10,6 +10,7 @@ from matching.normal_form import PREVIOUS
 from matching.oracle import Subscription
 from pastforward.settings import Settings
 from spark_batch import repeats
+from spark_batch.blame import Tally
 from spark_batch.earlier import with_previous
 from spark_batch.pairs import find_pairs
 from spark_batch.prune import reachable
@@ -28,6 +29,7 @@ def replay(
     from pyspark.storagelevel import StorageLevel
 
     started = time.monotonic()
+    tally = Tally(spark)
     names = list(subscriptions)
     asked = list(subscriptions.values())
     history = read_publications(spark, Places(settings.history))
@@ -37,7 +39,7 @@ def replay(
         rows = with_previous(history if wanted is None else history.where(wanted), settings.hot_window)
     offsets = repeats.resolved(spark, Places(settings.history), settings.hot_window)
     with watched(spark, f"replaying {len(asked)} subscriptions", quiet):
-        pairs = find_pairs(spark, rows, asked).persist(StorageLevel.DISK_ONLY)
+        pairs = find_pairs(spark, rows, asked, note=tally.note).persist(StorageLevel.DISK_ONLY)
         try:
             first = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
             by_day = (
@@ -49,7 +51,8 @@ def replay(
     total = sum(each["matches"] for each in counts)
     seconds = time.monotonic() - started
     facts = {"subscriptions": len(asked), "matches": total, "seconds": round(seconds, 1), "days": counts}
-    return Summary(f"{total:,} matches of {len(asked):,} subscriptions in {seconds:.1f} s", facts), counts
+    line = f"{total:,} matches of {len(asked):,} subscriptions in {seconds:.1f} s"
+    return Summary(tally.report(facts, line), facts), counts
 
 
 def chart(counts: Sequence[dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from matching.oracle import Subscription
-from schemas import CanonicalSubscription
+from schemas import BackfillRequest, CanonicalSubscription, SchemaError
 from spark_batch.gather import texts_of
 from spark_batch.pairs import Found
 from spark_batch.requests import Open
@@ -28,6 +28,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 NO_CUT = -1  # the partition had seen nothing
+MOST_PARTITIONS = 4_096  # of a topic, as the setting PARTITIONS takes them
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ def make_report(requests: list[Open], directory: Directory) -> tuple[list[Subscr
     for number, each in enumerate(requests):
         if each.request.covers:
             by_request[number] = tuple(number_of(other) for other in each.request.covers)
+    for each in requests:
+        _check(each.request, directory)
     lookup = np.full((len(subscriptions), directory.partitions), -1, np.int32)
     inputs = 1 + max((partition for each in requests for partition in each.request.cut), default=0)
     cut = np.full((len(requests), inputs), NO_CUT, np.int64)
@@ -145,6 +148,15 @@ def make_report(requests: list[Open], directory: Directory) -> tuple[list[Subscr
         by_request,
     )
     return [query_of(subscription) for subscription in subscriptions], report
+
+
+def _check(request: BackfillRequest, directory: Directory) -> None:
+    if not 0 <= request.rendezvous_partition < directory.partitions:
+        raise SchemaError(
+            "bad_value", f"rendezvous_partition is {request.rendezvous_partition} of {directory.partitions}"
+        )
+    if any(not 0 <= partition < MOST_PARTITIONS for partition in request.cut):
+        raise SchemaError("bad_value", f"cut names a partition of the publications topic above {MOST_PARTITIONS}")
 
 
 def _routed(s: CanonicalSubscription) -> RoutedSubscription:

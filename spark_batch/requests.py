@@ -2,14 +2,15 @@
 
 A request is open as long as its key has a value in the requests topic. Its subscription may have been withdrawn or replaced since:
 then it is closed without an answer. The router's own table of routes tells, because it is written in one transaction with what the
-matchers read: a request's subscription is standing exactly if it is there under the same version.
+matchers read: a request's subscription is standing exactly if it is there under the same version. Only of one that has ended the router
+may have forgotten the route: then the subscriptions topic tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pastforward.settings import Settings
 from pastforward.topics import Topics
@@ -18,8 +19,11 @@ from schemas import (
     Registry,
     SchemaError,
     Version,
+    Withdrawal,
     decode_backfill_request,
+    decode_subscription,
 )
+from schemas.acceptance import accept_subscription
 from spark_batch.kafka import read_topic
 from streams.routes import Routes
 from streams.routing.change import View
@@ -38,6 +42,10 @@ class Open:
 class Requests:
     open: list[Open] = field(default_factory=list)
     refused: dict[bytes, str] = field(default_factory=dict)  # requests that cannot be read, and why
+
+    def refuse(self, reasons: Mapping[bytes, str]) -> None:
+        self.refused |= reasons
+        self.open = [each for each in self.open if each.key not in reasons]
 
     @property
     def offsets(self) -> dict[bytes, int]:
@@ -64,8 +72,48 @@ def read_requests(settings: Settings, bootstrap: str, registry: Registry | None)
     return found
 
 
-def standing(settings: Settings, bootstrap: str, view: View) -> Mapping[str, Version]:
+def standing(settings: Settings, bootstrap: str, view: View, requests: Iterable[Open]) -> Mapping[str, Version]:
     """The version in force of every subscription that was not withdrawn. While the routing changes, either side may know it."""
+    found = _routed(settings, bootstrap, view)
+    ended = {
+        each.request.subscription.subscription_id: each.request.subscription.version
+        for each in requests
+        if each.request.subscription.ends_at is not None and each.request.subscription.subscription_id not in found
+    }
+    if not ended:
+        return found
+    later: dict[str, list[Any]] = {name: [] for name in ended}
+    for message in read_topic(settings, bootstrap, Topics(settings.topic_prefix).subscriptions):
+        name = (message.key() or b"").decode(errors="replace")
+        version = ended.get(name)
+        if version is not None and message.partition() == version.partition and message.offset() >= version.offset:
+            later[name].append(message)
+    return found | {name: version for name, version in ended.items() if still_stands(version, later[name])}
+
+
+def still_stands(version: Version, records: Sequence[Any]) -> bool:
+    """`records`: of its key in the subscriptions topic, from the version's own on. What was refused, or equal, has changed nothing."""
+    own: bytes | None = None
+    for record in records:
+        value = record.value()
+        if record.offset() == version.offset:
+            own = value
+            continue
+        if value is None:
+            return False
+        if value == own:
+            continue
+        try:
+            read = decode_subscription(record.key(), value)
+            if not isinstance(read, Withdrawal):
+                accept_subscription(read, arrived_at=record.timestamp()[1] * 1000)
+        except SchemaError:
+            continue
+        return False
+    return bool(records)  # a withdrawal leaves nothing, in the end
+
+
+def _routed(settings: Settings, bootstrap: str, view: View) -> dict[str, Version]:
     tables: dict[tuple[str, int], Routes] = {}
     names: set[str] = set()
     for topic in (Topics(settings.topic_prefix, version).routes for version in view.active()):

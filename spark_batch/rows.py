@@ -18,6 +18,7 @@ from numba import njit
 from matching import attributes as tags
 from matching.attributes import Attributes
 from matching.normal_form import PREVIOUS, NormalForm
+from schemas.acceptance import check_name
 from schemas.columns import NEVER
 from spark_batch import conditions
 from spark_batch.tables import MAPS
@@ -91,6 +92,7 @@ class AttributeBuilder:
             self._add(valid, np.full(len(valid), number, np.int32), map_name, present)
 
     def map(self, map_name: str, column: pa.Array, prefix: str = "") -> None:
+        """Raises `SchemaError` on names that the router refuses."""
         if column.null_count:
             rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
             column = column.drop_null()
@@ -101,6 +103,9 @@ class AttributeBuilder:
         if begin == end:
             return
         keys = column.keys.slice(begin, end - begin).dictionary_encode()
+        if not prefix:
+            for name in keys.dictionary.to_pylist():
+                check_name(name)  # a table of an earlier version may have names that are reserved
         known = [self._names.setdefault(prefix + name, len(self._names)) for name in keys.dictionary.to_pylist()]
         names = np.array(known, np.int32)[keys.indices.to_numpy(zero_copy_only=False)]
         self._add(np.repeat(rows, np.diff(offsets)), names, map_name, column.items.slice(begin, end - begin))

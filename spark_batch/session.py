@@ -47,6 +47,8 @@ LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
+    # tasks in which VACUUM lists files: of Spark's 10,000 each costs milliseconds, however few files there are
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.log.level": "ERROR",

@@ -146,8 +146,11 @@ class Sketch:
             keys = column.keys.slice(begin, end - begin).dictionary_encode()
             items = column.items.slice(begin, end - begin)
             number = keys.indices.to_numpy(zero_copy_only=False)
+            # one sort for all names: a look for each would cost their number times that of the entries
+            order = np.argsort(number, kind="stable")
+            ends = np.searchsorted(number[order], np.arange(len(keys.dictionary) + 1))
             for each, key in enumerate(keys.dictionary.to_pylist()):
-                chosen = np.flatnonzero(number == each)
+                chosen = order[ends[each] : ends[each + 1]]
                 self._add(key, name, items.take(pa.array(chosen)), random)
                 at = self._place(key)
                 if at >= 0:

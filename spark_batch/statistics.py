@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
+from spark_batch.blame import Note, Tally, in_halves, not_noted, skipped_row
 from spark_batch.kafka import MakeRegistry, bootstrap_of
 from spark_batch.page import write_page
 from spark_batch.shown import Summary, watched
@@ -38,12 +39,27 @@ _TYPES: Final = {
 _MEASURED: Final = ("integers", "floats", "timestamps")
 
 
-def _sketch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = Sketch()
+def _sketcher(note: Note) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def sketch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = Sketch()
+        for batch in batches:
+            add_rows(found, batch, note)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], schema=_SKETCHES)
+
+    return sketch
+
+
+def add_rows(found: Sketch, batch: pa.RecordBatch, note: Note) -> None:
+    """A row that cannot be added is noted, and left out."""
     random = np.random.default_rng()
-    for batch in batches:
-        found.add(batch, random)
-    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], schema=_SKETCHES)
+
+    def sketch(begin: int, end: int) -> Sketch:
+        part = Sketch()
+        part.add(batch.slice(begin, end - begin), random)
+        return part
+
+    for part in in_halves(0, batch.num_rows, sketch, lambda row, error: note(skipped_row(batch, row, error))):
+        found.join(part)
 
 
 def _join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -54,11 +70,10 @@ def _join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], schema=_SKETCHES)
 
 
-def sketch_history(history: Any) -> Sketch:
+def sketch_history(history: Any, note: Note = not_noted) -> Sketch:
     schema = spark_schema(_SKETCHES)
-    parts = (
-        history.select("condition", *MAPS).mapInArrow(_sketch, schema).repartition(_JOINERS).mapInArrow(_join, schema)
-    )
+    rows = history.select("partition", "offset", "condition", *MAPS)
+    parts = rows.mapInArrow(_sketcher(note), schema).repartition(_JOINERS).mapInArrow(_join, schema)
     whole = Sketch()
     for row in parts.toLocalIterator():
         whole.join(pickle.loads(row["sketch"]))
@@ -116,11 +131,12 @@ def statistics(
     quiet: bool = False,
 ) -> Summary:
     started = time.monotonic()
+    tally = Tally(spark)
     usage = Usage()
     if not without_kafka:
         usage = read_usage(settings, bootstrap_of(settings), MakeRegistry.of(settings)())
     with watched(spark, "reading the history", quiet):
-        sketch = sketch_history(read_publications(spark, Places(settings.history)))
+        sketch = sketch_history(read_publications(spark, Places(settings.history)), tally.note)
     proposed = propose_catalog(sketch, usage)
     try:
         catalog.write_text(proposed.to_toml(), "utf-8")
@@ -142,4 +158,5 @@ def statistics(
         f"{sketch.rows:,} publications, {usage.subscriptions:,} subscriptions, {facts['attributes']} attributes; "
         f"{len(proposed.attributes)} of them in {catalog}"
     )
-    return Summary(line + (f", plots in {page}" if page else "") + f"; {seconds:.1f} s", facts)
+    line += (f", plots in {page}" if page else "") + f"; {seconds:.1f} s"
+    return Summary(tally.report(facts, line), facts)

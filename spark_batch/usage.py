@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from matching import Condition, ConditionError
+from matching import Condition
 from matching.normal_form import Constraint
 from pastforward.settings import Settings
 from pastforward.topics import Topics
 from schemas import Registry, SchemaError, Subscription, decode_subscription
+from schemas.acceptance import normal_form
 from spark_batch.kafka import read_topic
 
 
@@ -49,27 +50,11 @@ def read_usage(settings: Settings, bootstrap: str, registry: Registry | None) ->
     for message in read_topic(settings, bootstrap, Topics(settings.topic_prefix).subscriptions):
         try:
             record = decode_subscription(message.key(), message.value(), registry)
-            latest[message.key()] = _condition(record) if isinstance(record, Subscription) else None
-        except (SchemaError, ConditionError):
+            latest[message.key()] = Condition(normal_form(record.where)) if isinstance(record, Subscription) else None
+        except SchemaError:
             continue
     usage = Usage()
     for condition in latest.values():
         if condition is not None:
             usage.add(condition)
     return usage
-
-
-def _condition(record: Subscription) -> Condition:
-    if record.where is None:
-        return Condition()
-    if isinstance(record.where, str):
-        return Condition.parse(record.where)
-    return Condition.from_predicates(
-        [
-            [
-                (p.attribute, p.operator, p.values if p.operator in ("in", "not in") else p.value, p.high)
-                for p in disjunct
-            ]
-            for disjunct in record.where
-        ]
-    )

@@ -12,7 +12,8 @@ import os
 
 from state.budget import DEFAULT, Budget
 from state.compiling import compile_kernels
-from state.errors import DirectoryError, InUseError, OperationError, StoreError
+from state.directory import Aside, set_aside
+from state.errors import DirectoryError, InUseError, OperationError, StoreError, UnusableError
 from state.families import SERIES
 from state.found import Found
 from state.kernels.records import EARLIEST
@@ -24,6 +25,7 @@ from state.store import Pair, Stats, Store
 __all__ = [
     "EARLIEST",
     "KIND",
+    "Aside",
     "Batch",
     "Budget",
     "DirectoryError",
@@ -36,12 +38,14 @@ __all__ = [
     "Store",
     "StoreError",
     "Text",
+    "UnusableError",
     "bounds",
     "cell_of",
     "compile_kernels",
     "cover",
     "leaves",
     "open_store",
+    "set_aside",
     "smallest_cell",
 ]
 

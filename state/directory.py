@@ -4,7 +4,9 @@
     db/         RocksDB
     db/STORE    a line of JSON: format and layout
 
-A directory that is neither empty nor ours, or that is damaged, is refused and left as it is.
+A directory that is neither empty nor ours, or that is damaged, is refused and left as it is. Who can rebuild a store sets it aside:
+
+    <name>.aside-20260504T110207Z    beside it; the last one is kept
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
+import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from state.errors import DirectoryError, InUseError
+from state.errors import DirectoryError, InUseError, UnusableError
 
 FORMAT: Final = 1
 _MARKER: Final = "STORE"
@@ -28,6 +32,38 @@ _UNFINISHED: Final = "db.unfinished"
 """A database in the making. It is renamed when it is complete, so `db` is never half made."""
 _OURS: Final = {_LOCK, _DATABASE, _UNFINISHED}
 _REMEDY: Final = "Restore it from a copy, or move the directory away and rebuild from the log; nothing was changed"
+
+_FAULTS: Final = (
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+)
+"""Of the machine: a store made anew in the same place would meet them, too."""
+
+_ASIDE: Final = ".aside-"
+
+
+class Aside(NamedTuple):
+    """A store that was set aside: where it is, and how large."""
+
+    path: Path
+    nbytes: int
+
+
+def set_aside(path: str | os.PathLike[str]) -> Aside:
+    """Renames a store that nobody has open, so that a new one can be made in its place. The last one that was set aside there is kept,
+    earlier ones are removed: they would fill the disk."""
+    place = Path(path)
+    for earlier in place.parent.glob(f"{glob.escape(place.name)}{_ASIDE}*"):
+        shutil.rmtree(earlier)
+    aside = place.with_name(f"{place.name}{_ASIDE}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    os.rename(place, aside)
+    return Aside(aside, sum(file.stat().st_size for file in aside.rglob("*") if file.is_file()))
 
 
 class Directory:
@@ -77,11 +113,11 @@ class Directory:
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise self.damaged(f"its {_DATABASE}/{_MARKER} file cannot be read ({error})") from error
         if form != FORMAT:
-            raise DirectoryError(
+            raise UnusableError(
                 f"{self.path} has format {form}, and this version reads {FORMAT}; use the version that made it"
             )
         if layout != self._layout:
-            raise DirectoryError(
+            raise UnusableError(
                 f"{self.path} has layout {layout!r}; open it with layout={layout!r}, or give another directory"
             )
         if not (self.database / "CURRENT").is_file():
@@ -89,11 +125,17 @@ class Directory:
         return True
 
     def damaged(self, what: object) -> DirectoryError:
-        if os.strerror(errno.ENOSPC) in str(what):
+        """An `UnusableError`, unless it is the machine that fails and not the store."""
+        said = str(what)
+        if os.strerror(errno.ENOSPC) in said:
             return DirectoryError(
-                f"{self.path} cannot be opened: {what}. Make room, and open it again; nothing is lost"
+                f"{self.path} cannot be opened: {said}. Make room, and open it again; nothing is lost"
             )
-        return DirectoryError(f"{self.path} is damaged: {what}. {_REMEDY}")
+        if any(os.strerror(fault) in said for fault in _FAULTS):
+            return DirectoryError(
+                f"{self.path} cannot be opened: {said}. Mend that, and open it again; nothing was changed"
+            )
+        return UnusableError(f"{self.path} is damaged: {said}. {_REMEDY}")
 
     def unfinished(self) -> Path:
         """An empty place to make the database in. What an interrupted making left there was never a store."""

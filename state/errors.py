@@ -15,6 +15,11 @@ class DirectoryError(StoreError):
     """The directory is not a store of ours, is damaged, or holds something else than was asked for. Nothing was changed."""
 
 
+class UnusableError(DirectoryError):
+    """The directory holds a store that this version cannot open as asked: damaged, of another format or layout. What made it can make
+    it again; `set_aside` moves it out of the way."""
+
+
 class InUseError(DirectoryError):
     """Another process (or another object in this one) has the store open."""
 

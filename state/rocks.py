@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,23 @@ SLICE: Final = 16_384
 
 _LARGEST_BUFFER: Final = 32 * MEGABYTE
 """Of a memtable: flushes are few, and a killed store has little to replay."""
+
+
+# How the texts of RocksDB's own errors begin.
+STATUS: Final = re.compile(
+    "IO error|Corruption|Invalid argument|Not implemented|Resource busy|Shutdown in progress|Operation (timed out|aborted|failed|expired)"
+    "|Result incomplete|Merge in progress|Column family|Compaction too large"
+)
+
+
+def is_status(error: BaseException) -> bool:
+    """Whether RocksDB reports that an operation has failed."""
+    return type(error) is Exception and STATUS.match(str(error)) is not None
+
+
+def is_corruption(error: BaseException) -> bool:
+    """Whether RocksDB has read what it did not write."""
+    return type(error) is Exception and str(error).startswith("Corruption")
 
 
 def is_failure(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,21 @@ class Stage:
         return cls(scalars.copy())
 
     def restore(self, scalars: Array) -> None:
-        for scalar in _RETURNING:
-            scalars[scalar] = self.scalars[scalar]
+        restore(scalars, self.scalars)
+
+
+def restore(scalars: Array, before: Array) -> None:
+    for scalar in _RETURNING:
+        scalars[scalar] = before[scalar]
+
+
+class Savepoint(NamedTuple):
+    """A point within a stage, to which it can be rolled back. Valid until the next commit, or a rollback to an earlier point."""
+
+    scalars: Array
+    entries: int  # of the journal
+    meta: dict[bytes, bytes | None]
+    staged: bool  # False: nothing was staged then
 
 
 def journal_with_room(journal: Array, used: int, rows: int) -> Array:

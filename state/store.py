@@ -20,7 +20,7 @@ from state.kernels import change, chunk, disk_rows, heap, records
 from state.kernels.records import Array, Found, Rows
 from state.keys import PUBLICATION, SUBSCRIPTION, encode_id
 from state.memory import Index
-from state.stage import Stage, journal_with_room
+from state.stage import Savepoint, Stage, journal_with_room, restore
 
 FIND: Final = {
     "both": chunk.FIND_PAST | chunk.FIND_SUBSCRIBERS,
@@ -119,14 +119,27 @@ class Store:
         scalars[records.ENDED_BEFORE] = state["ended_before"]
         scalars[records.COMPLETE_FROM] = state["complete_from"]
         scalars[records.INTEGER_IDS] = state["integer_ids"]
-        # Longer windows than the rows were written for: their families stay for the difference.
-        longer = max(0, int(scalars[records.LATENESS]) - state["lateness"])
-        if state["hot_window"] >= 0:
+        self._lengthen(state["hot_window"], state["lateness"])
+
+    def _lengthen(self, hot_window: int, lateness: int) -> None:
+        """Longer windows than these, which the rows were written for: their families stay for the difference."""
+        scalars = self._index.scalars
+        longer = max(0, int(scalars[records.LATENESS]) - lateness)
+        if hot_window >= 0:
             if scalars[records.HOT_WINDOW] < 0:
                 longer = records.LATEST
-            longer = max(longer, int(scalars[records.HOT_WINDOW]) - state["hot_window"])
+            longer = max(longer, int(scalars[records.HOT_WINDOW]) - hot_window)
         for family in self._disk.families:
             family.until = min(records.LATEST, family.until + longer)
+
+    def change_windows(self, hot_window: int, lateness: int) -> None:
+        """From here on, between two commits. What a shorter window has dropped stays away: `complete_from` says from where all is here."""
+        scalars = self._index.scalars
+        before = int(scalars[records.HOT_WINDOW]), int(scalars[records.LATENESS])
+        scalars[records.COMPLETE_FROM] = self._complete_from()
+        scalars[records.ENDED_BEFORE] = self._state()["ended_before"]
+        scalars[records.HOT_WINDOW], scalars[records.LATENESS] = hot_window, lateness
+        self._lengthen(*before)
 
     def _state(self) -> dict[str, Any]:
         scalars = self._index.scalars
@@ -307,6 +320,11 @@ class Store:
         scalars = self._index.scalars
         scalars[records.LOG_TIME] = max(int(scalars[records.LOG_TIME]), log_time)
 
+    def drop_before(self, time: int) -> None:
+        """Publications held before that time are not here any more, whatever the hot window says: `complete_from` is not earlier."""
+        scalars = self._index.scalars
+        scalars[records.COMPLETE_FROM] = max(int(scalars[records.COMPLETE_FROM]), time)
+
     def put_meta(self, key: bytes, value: bytes | None) -> None:
         """A value of the caller's own, written by the same commit as the rows; None removes it. Staged."""
         self._begin().meta[bytes(key)] = value
@@ -322,11 +340,29 @@ class Store:
         if self._stage is None:
             return
         if self._in_memory:
-            change.undo(self._index.memory, self._journal)
+            change.undo(self._index.memory, self._journal, 0)
         else:
             self._index.clear()
         self._stage.restore(self._index.scalars)
         self._stage = None
+
+    def savepoint(self) -> Savepoint:
+        """Where `rollback_to` can return to."""
+        stage, scalars = self._stage, self._index.scalars
+        if stage is None:
+            return Savepoint(scalars, 0, {}, False)
+        return Savepoint(scalars.copy(), int(scalars[records.JOURNAL]), dict(stage.meta), True)
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Forgets what was staged since then, and keeps what was staged before."""
+        if not savepoint.staged:
+            self.rollback()
+            return
+        stage = self._begin()
+        change.undo(self._index.memory, self._journal, savepoint.entries)
+        restore(self._index.scalars, savepoint.scalars)
+        stage.meta.clear()
+        stage.meta.update(savepoint.meta)
 
     def commit(self, offset: int) -> None:
         """Writes all that is staged, and the offset, in one batch."""

@@ -5,9 +5,12 @@ There is one app for each version of the routing that the directory names: one, 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
+import socket
 import uuid
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,10 +18,10 @@ import faust
 from aiokafka import TopicPartition
 
 from pastforward.settings import SECOND, Settings
-from pastforward.topics import Topics
+from pastforward.topics import Topics, topic_ids
 from schemas import Registry
 from schemas.codec import Format
-from state import Budget, open_store
+from state import Budget, open_store, set_aside
 from streams.connection import Connection
 from streams.courtesy import Courtesy
 from streams.delivery import Sender, make_sender
@@ -27,12 +30,13 @@ from streams.engine import Engine
 from streams.matcher import Matcher, Sinks
 from streams.metrics import Metrics
 from streams.ownership import Ownership
-from streams.recovery import open_whole, recover_engine, recover_routes
+from streams.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
 from streams.reference import EARLIER
 from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routing import Directory
 from streams.stage import Stage
 from streams.transport import NoTables, Polls, PollScheduler, PollTransport
+from streams.web import serve_on
 
 log = logging.getLogger("pastforward.worker")
 
@@ -58,8 +62,7 @@ class WorkerApp:
         tail: Tail,
         metrics: Metrics,
         courtesy: Courtesy,
-        *,
-        web: bool,
+        listening: socket.socket | None,
     ) -> None:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix, entry.version)
@@ -69,13 +72,21 @@ class WorkerApp:
         self._inputs = inputs
         self._entry = entry
         self._tail = tail
-        self._web = web
+        self._listening = listening
         self._scheme = entry.make()
         self._budget = Budget(settings.memory_budget)
         self.metrics = metrics
         self.app = self._make_app()
         self.ownership = Ownership(
-            self.app, connection, self._sender, tail.refresh, self._stage, self.metrics, courtesy
+            self.app,
+            connection,
+            self._sender,
+            tail.refresh,
+            self._stage,
+            self._topic_ids,
+            self._resume,
+            self.metrics,
+            courtesy,
         )
         self._connect()
 
@@ -90,22 +101,22 @@ class WorkerApp:
             TableManager=NoTables,
             store="memory://",
             datadir=str(settings.data_dir / "worker" / "faust"),
-            web_enabled=self._web,
+            web_enabled=self._listening is not None,
             topic_disable_leader=True,
             topic_allow_declare=False,
             stream_wait_empty=False,
             stream_buffer_maxsize=BUFFERED_POLLS,
             consumer_max_fetch_size=FETCH_BYTES,
-            consumer_auto_offset_reset="earliest",
+            consumer_auto_offset_reset="none",  # a position that is not in the log is an error (`streams.ends`)
             broker_session_timeout=session,
             broker_heartbeat_interval=session / 4,
             # a rebalance waits for chunks in the works; who is dead is found out by its session
             broker_rebalance_timeout=HUNG,
             broker_max_poll_interval=FOREVER,
             worker_redirect_stdouts=False,
-            web_bind=settings.web_bind,
-            web_port=settings.web_port,
         )
+        if self._listening is not None:
+            serve_on(app, self._listening)
         app.transport = PollTransport(app.conf.broker, app)
         app.transport.inputs = (self._topics.subscriptions, self._topics.publications)
         return app
@@ -142,11 +153,18 @@ class WorkerApp:
         except Exception as error:
             await self.ownership.failed(error)
 
-    def _sender(self) -> Sender:
+    def _sender(self, topic_ids: Mapping[str, str]) -> Sender:
         name = f"{self._group}-{uuid.uuid4().hex}"
-        return make_sender(
-            self._settings, self._group, self._connection, name, self.ownership.commit, self._topics.rendezvous
-        )
+        return make_sender(self._settings, self._group, self._connection, name, self._topics.rendezvous, topic_ids)
+
+    async def _topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the changelogs as well."""
+        known = {*names, self._topics.live, self._topics.routes}
+        return await asyncio.to_thread(topic_ids, self._settings, self._connection.bootstrap, sorted(known))
+
+    async def _resume(self, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+        exactly_once = self._settings.delivery == "exactly-once"
+        return await resume(self._connection, self._topics, self._entry.partitions, wanted, exactly_once=exactly_once)
 
     async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
         topics, number = self._topics, partition.partition
@@ -155,15 +173,38 @@ class WorkerApp:
             return PublicationRouter(partition, "publications", *common)
         if partition.topic == topics.subscriptions:
             routes = await recover_routes(self._connection, topics, number)
-            return SubscriptionRouter(partition, "subscriptions", *common, routes=routes)
+            hot_window = self._settings.hot_window
+            return SubscriptionRouter(partition, "subscriptions", *common, routes=routes, hot_window=hot_window)
+        engine = await self._recovered(number, committed)
+        notifications = cast(Format, self._settings.notification_format)
+        return Matcher(engine, Sinks(topics, self._inputs, notifications, self._registry), self.metrics)
+
+    async def _recovered(self, number: int, committed: int) -> Engine:
+        """A local state that is of no use is set aside, and rebuilt from Kafka: once, as the new one has no such excuse."""
+        try:
+            return await self._recover(number, committed)
+        except Exception as error:
+            if not is_useless(error):
+                raise
+            place, size = set_aside(self._store_path(number))
+            log.warning(
+                "the state of partition %d is set aside as %s (%.1f MB; the next one replaces it) and rebuilt from Kafka: %s",
+                number,
+                place,
+                size / 1e6,
+                error,
+            )
+            self.metrics.dropped.labels("state").inc()
+        return await self._recover(number, committed)
+
+    async def _recover(self, number: int, committed: int) -> Engine:
         engine = self._engine(number)
         try:
-            await recover_engine(self._connection, topics, engine, committed, self._entry)
+            await recover_engine(self._connection, self._topics, engine, committed, self._entry)
         except BaseException:
             engine.close()
             raise
-        notifications = cast(Format, self._settings.notification_format)
-        return Matcher(engine, Sinks(topics, self._inputs, notifications, self._registry), self.metrics)
+        return engine
 
     def _engine(self, number: int) -> Engine:
         settings = self._settings

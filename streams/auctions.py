@@ -4,7 +4,7 @@ After every record of the log the holder of an auction is a function of what the
 match and have not ended, the earlier version of equal ones. So nothing but the publication itself has to be remembered, and a bid is
 looked at only when it comes, goes or ends. `streams.reference` has the same in plain loops.
 
-An open auction is kept in the store, under a numbered key, and in the changelog, under the key `\\0auction\\0<publication id>`.
+An open auction is kept in the store, under a numbered key, and in the changelog, under the key `\\0auction\\0<publication id>\\0<topic>`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from matching import oracle
 from matching.bids import Bid, best_of, bid
 from schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
 from state import Store
-from streams.identity import notification_id
+from streams.identity import event_name, notification_id
 
 KEY: Final = b"\0auction\0"  # in the changelog: ids of subscriptions hold no zero byte
 COUNT: Final = b"auctions"
@@ -43,6 +43,11 @@ class Auction:
     slot: int
     bids: dict[str, tuple[Bidder, Bid]] = field(default_factory=dict)
     holder: tuple[Bidder, Bid] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the event that is offered."""
+        return event_name(self.publication.publication_id, self.publication.topic)
 
     @property
     def expires_at(self) -> int:
@@ -79,6 +84,16 @@ class Changes:
         self.offers: list[BestOffer] = []
 
 
+@dataclass(slots=True)
+class _Before:
+    """How auctions were before a chunk: those that it has changed (None: there was none), moments that have passed, and slots."""
+
+    free: list[int]
+    slots: int
+    auctions: dict[str, Auction | None] = field(default_factory=dict)
+    times: list[tuple[int, str]] = field(default_factory=list)
+
+
 class Auctions:
     """The open auctions of one partition."""
 
@@ -92,17 +107,45 @@ class Auctions:
         self._touched: dict[str, None] = {}
         self._free: list[int] = []
         self._slots = 0
+        self._before = _Before([], 0)
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def __contains__(self, publication_id: str) -> bool:
-        return publication_id in self._open
+    def __contains__(self, event: str) -> bool:
+        return event in self._open
 
     @property
     def next_time(self) -> int:
         """The log time at which something may change without any record."""
         return self._times[0][0] if self._times else NEVER
+
+    # ------------------------------------------------------------------------------------------ what can be undone
+
+    def begin(self) -> None:
+        """From here on every change can be undone; what is staged in the store is the store's to undo."""
+        self._before = _Before(list(self._free), self._slots)
+
+    def undo(self) -> None:
+        before = self._before
+        self._free, self._slots = before.free, before.slots
+        for time in before.times:
+            heapq.heappush(self._times, time)
+        for name, auction in before.auctions.items():
+            if name in self._open:
+                self._unlink(name)
+            if auction is not None:
+                self._link(auction)
+                for subscription in auction.bids:
+                    self._bidding[subscription].add(name)
+        self._touched = {}
+        self.begin()
+
+    def _save(self, name: str) -> None:
+        """Before the auction of that name is changed, opened or dropped."""
+        if name not in self._before.auctions:
+            auction = self._open.get(name)
+            self._before.auctions[name] = None if auction is None else replace(auction, bids=dict(auction.bids))
 
     # ------------------------------------------------------------------------------------------ what comes and goes
 
@@ -115,16 +158,30 @@ class Auctions:
         slot: int | None = None,
     ) -> Auction:
         """`slot`: where the store has it already."""
-        name = publication.publication_id
+        name = event_name(publication.publication_id, publication.topic)
+        self._save(name)
         if name in self._open:  # an id that comes again after the hot window is another publication
             self._drop(name)
         auction = Auction(publication, offer, earlier, self._store_in_slot(payload) if slot is None else slot)
-        self._open[name] = auction
-        self._at[publication.topic].add(name)
-        for topic in _prefixes(publication.topic):
-            self._below[topic].add(name)
+        self._link(auction)
         if auction.expires_at != NEVER:
             heapq.heappush(self._times, (auction.expires_at, name))
+        return auction
+
+    def _link(self, auction: Auction) -> None:
+        name, topic = auction.name, auction.publication.topic
+        self._open[name] = auction
+        self._at[topic].add(name)
+        for above in _prefixes(topic):
+            self._below[above].add(name)
+
+    def _unlink(self, name: str) -> Auction:
+        auction = self._open.pop(name)
+        for subscription in auction.bids:
+            _discard(self._bidding, subscription, name)
+        _discard(self._at, auction.publication.topic, name)
+        for topic in _prefixes(auction.publication.topic):
+            _discard(self._below, topic, name)
         return auction
 
     def _store_in_slot(self, payload: bytes) -> int:
@@ -155,7 +212,8 @@ class Auctions:
         return sorted(found)
 
     def bid(self, auction: Auction, bidder: Bidder, made: Bid) -> None:
-        name = auction.publication.publication_id
+        name = auction.name
+        self._save(name)
         auction.bids[bidder.name] = (bidder, made)
         self._bidding[bidder.name].add(name)
         if auction.holder is None or not auction.better(auction.holder[1], made):
@@ -166,6 +224,7 @@ class Auctions:
             auction = self._open.get(name)
             if auction is None:
                 continue
+            self._save(name)
             auction.bids.pop(subscription_id, None)
             if auction.holder is not None and auction.holder[0].name == subscription_id:
                 self._touched[name] = None
@@ -173,10 +232,12 @@ class Auctions:
     # ------------------------------------------------------------------------------------------ what it leads to
 
     def close(self, changes: Changes) -> list[str]:
-        """Auctions that have expired by now: what stood just before decides. Before the record is applied; returns their ids."""
+        """Auctions that have expired by now: what stood just before decides. Before the record is applied; returns their names."""
         closed = []
         while self.next_time <= changes.log_time:
-            _, name = heapq.heappop(self._times)
+            time = heapq.heappop(self._times)
+            self._before.times.append(time)
+            name = time[1]
             auction = self._open.get(name)
             if auction is None:
                 continue
@@ -190,13 +251,9 @@ class Auctions:
         return closed
 
     def _drop(self, name: str) -> None:
-        auction = self._open.pop(name)
+        self._save(name)
+        auction = self._unlink(name)
         self._touched.pop(name, None)
-        for subscription in auction.bids:
-            _discard(self._bidding, subscription, name)
-        _discard(self._at, auction.publication.topic, name)
-        for topic in _prefixes(auction.publication.topic):
-            _discard(self._below, topic, name)
         self._store.put_meta(SLOT + str(auction.slot).encode(), None)
         self._free.append(auction.slot)
 
@@ -207,9 +264,10 @@ class Auctions:
             self._award(self._open[name], changes.log_time, changes)
 
     def _award(self, auction: Auction, moment: int, changes: Changes) -> None:
+        self._save(auction.name)
         before, auction.holder = auction.holder, auction.winner(moment)
         if auction.holder is not None and auction.holder[0].ends_at < auction.expires_at:
-            heapq.heappush(self._times, (auction.holder[0].ends_at, auction.publication.publication_id))
+            heapq.heappush(self._times, (auction.holder[0].ends_at, auction.name))
         if auction.holder == before:
             return
         told = auction.holder or before
@@ -246,7 +304,14 @@ def _told(auction: Auction, told: tuple[Bidder, Bid], changes: Changes) -> Itera
     for role, recipient in recipients:
         if recipient is not None:
             yield Notification(
-                notification_id(bidder.name, bidder.version, publication.publication_id, role, changes.offset),
+                notification_id(
+                    bidder.name,
+                    bidder.version,
+                    publication.publication_id,
+                    publication.topic,
+                    role,
+                    changes.offset,
+                ),
                 bidder.name,
                 str(bidder.version),
                 publication.publication_id,

@@ -1,13 +1,15 @@
-"""`pastforward routing apply`: leads a change of the routing on a running system, step by step.
+"""`pastforward routing apply` and `abort`: lead a change of the routing on a running system, step by step, or drop it.
 
 What has been decided stands in the directory (`streams.routing.change`), so a change that was cut off is finished by the next call.
+Decisions are written in transactions under one name: whoever decides next fences all before, so that no command goes on with a change that
+another one has dropped.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,10 +21,11 @@ from pastforward import topics
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from pastforward.topics import Topics
-from schemas import decode_rendezvous_chunk
+from schemas import SchemaError, decode_rendezvous, decode_rendezvous_chunk
 from streams.auctions import KEY as AUCTION
-from streams.directory import group_of, read_directory, write_directory
-from streams.routing import Directory, RoutingError
+from streams.directory import Said, decide, directory_producer, group_of, read_directory
+from streams.engine import auction_of, unpack
+from streams.routing import Directory, Publication, RoutingError
 from streams.routing.change import STATE, State, View, version_key
 
 PAUSE: Final = 0.1  # seconds between two looks
@@ -55,6 +58,7 @@ class Change:
         self._tell = tell
         self._admin: AdminClient = topics.connect(settings, bootstrap)
         self._inputs = Topics(settings.topic_prefix)
+        self._producer: Any = None
         self._consumer: Any = topics.make_client(
             Consumer,
             topics.client_config(
@@ -80,13 +84,16 @@ class Change:
 
     # ------------------------------------------------------------------------------------------ the steps
 
-    def begin(self, wanted: Directory) -> None:
-        """Makes the topics of the new version, says where its routers begin to read, and announces it. `wanted`: without a version."""
+    def begin(self, wanted: Directory, *, drop_auctions: bool = False) -> None:
+        """Makes the topics of the new version, says where its routers begin to read, and announces it. `wanted`: without a version.
+        Auctions that are open go with it; `drop_auctions`: but for those that it cannot hold, which are then told of no more."""
+        self._take_charge()
         view = self.view()
         state = view.current()
         if state.next is not None:
             raise UserError(
-                f"a change to version {state.next} is under way; finish it first: `pastforward routing apply` without options"
+                f"a change to version {state.next} is under way; finish it first: `pastforward routing apply` without options, "
+                f"or drop it: `pastforward routing abort`"
             )
         current = view.versions[state.in_force]
         if replace(current, version=0, begins_at=0, starts=()) == replace(wanted, version=0):
@@ -96,16 +103,20 @@ class Change:
             wanted.make()
         except RoutingError as error:
             raise UserError(str(error)) from error
-        self._check_live(state.in_force, wanted)
+        auctions = self._check_live(state.in_force, wanted, drop_auctions)
         topics.create_version(self._settings, self._admin, version, wanted.partitions)
         begins_at = int(time.time() * 1e6) - 2 * self._settings.hot_window
         starts = self._starts(state.in_force, begins_at)
         self._set_offsets(version, starts)
         entry = replace(wanted, version=version, begins_at=begins_at, starts=tuple(starts[p] for p in sorted(starts)))
-        self._say([(version_key(version), entry.to_bytes()), (STATE, State(state.in_force, version).to_bytes())])
+        inherited = self._inherited(version, wanted, auctions, starts)
+        self._say(
+            [(version_key(version), entry.to_bytes()), (STATE, State(state.in_force, version).to_bytes())], inherited
+        )
 
     def finish(self) -> int:
         """Waits until the new version has caught up, flips the tag, waits until the old one has nothing left. Returns the version."""
+        self._take_charge()
         view = self.view()
         state = view.current()
         if state.next is None:
@@ -121,28 +132,77 @@ class Change:
         self._say([(STATE, State(version).to_bytes())])
         return version
 
+    def abort(self) -> int:
+        """Drops the version that is being built; returns it. The one in force has done all the work, so nothing is lost or repeated. Once
+        the tag flips there is no way back: the old routers stop for good, each at its own moment."""
+        self._take_charge()
+        state = self.view().current()
+        if state.next is None:
+            raise UserError("no change is under way")
+        if state.flipping:
+            raise UserError(
+                f"version {state.next} has begun to take over, and cannot be dropped any more; "
+                f"finish the change: `pastforward routing apply` without options"
+            )
+        self._say([(STATE, State(state.in_force).to_bytes())])
+        return state.next
+
     # ------------------------------------------------------------------------------------------ how
 
-    def _check_live(self, version: int, wanted: Directory) -> None:
-        """What the new version could not go on with."""
+    def _take_charge(self) -> None:
+        """From here on no other command can decide; what those before have decided is there to be read."""
+        if self._producer is None:
+            self._producer = directory_producer(self._settings, self._bootstrap)
+
+    def _check_live(self, version: int, wanted: Directory, drop_auctions: bool) -> dict[bytes, bytes]:
+        """The open auctions that the new version can hold, as the changelog has them. Raises if there is something that it cannot hold."""
         name = Topics(self._settings.topic_prefix, version).live
-        held: dict[bytes, bytes | None] = {}
+        held: dict[bytes, bytes] = {}
         for message in self._records(name):
-            held[message.key()] = message.value()
-        auctions = [key for key, value in held.items() if value is not None and key.startswith(AUCTION)]
-        if auctions:
-            one = auctions[0].removeprefix(AUCTION).decode()
+            if message.value() is None:
+                held.pop(message.key(), None)
+            else:
+                held[message.key()] = message.value()
+        scheme = wanted.make()
+        auctions: dict[bytes, bytes] = {}
+        refused: list[tuple[str, str]] = []
+        for key in [key for key in held if key.startswith(AUCTION)]:
+            record, _, _ = auction_of(held[key])
+            try:
+                scheme.accepts.check_best(record.topic)
+                auctions[key] = held[key]
+            except SchemaError as error:
+                refused.append((record.publication_id, error.reason))
+        if refused and not drop_auctions:
+            one, reason = refused[0]
             raise UserError(
-                f"{len(auctions)} auctions are open, for example that of {one}; try again when they have ended"
+                f"{len(refused)} auctions are open that the new version cannot hold, for example that of {one}: {reason}. "
+                f"Try again when they have ended, or give them up with --drop-auctions"
             )
-        if wanted.make().keeps_topics_together:
-            return
-        live = [value for key, value in held.items() if value is not None and not key.startswith(b"\0")]
+        if scheme.keeps_topics_together:
+            return auctions
+        live = [value for key, value in held.items() if not key.startswith(b"\0")]
         for start in range(0, len(live), CHUNK):
             columns = decode_rendezvous_chunk(live[start : start + CHUNK])
             for row in np.flatnonzero(columns.self_join)[:1].tolist():
                 one = (columns.id[row] or b"").decode()
                 raise UserError(f"subscription {one} joins itself, which needs dewey routing; withdraw such ones first")
+        return auctions
+
+    def _inherited(
+        self, version: int, wanted: Directory, auctions: dict[bytes, bytes], starts: dict[int, int]
+    ) -> list[Said]:
+        """Records of the new version's changelog: auctions whose publications it will not read again."""
+        scheme, topic = wanted.make(), Topics(self._settings.topic_prefix, version).live
+        found = []
+        for key, payload in auctions.items():
+            envelope = decode_rendezvous(unpack(payload)[0])
+            if envelope.offset < starts.get(envelope.partition, 0):
+                record, _, _ = auction_of(payload)
+                routed = Publication(record.publication_id, record.topic, record.attributes, record.where)
+                (partition,) = scheme.publication(routed)
+                found.append((topic, partition, key, payload))
+        return found
 
     def _records(self, name: str) -> Iterator[Any]:
         for partition, (first, end) in topics.watermarks(self._consumer, name).items():
@@ -256,5 +316,5 @@ class Change:
         (future,) = self._admin.list_consumer_group_offsets(asked).values()
         return {(at.topic, at.partition): at.offset for at in future.result().topic_partitions if at.offset >= 0}
 
-    def _say(self, entries: list[tuple[bytes, bytes]]) -> None:
-        write_directory(self._settings, self._bootstrap, entries)
+    def _say(self, entries: list[tuple[bytes, bytes]], more: Sequence[Said] = ()) -> None:
+        decide(self._producer, [*more, *((self._inputs.directory, 0, key, value) for key, value in entries)])

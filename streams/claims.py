@@ -9,7 +9,7 @@ A name is used from one takeover to the next: fencing it again hurts nobody who 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -19,10 +19,11 @@ from streams.delivery import RETRY_MS, Commit
 
 
 class Claim(NamedTuple):
-    """`offset` None: nothing has been committed yet."""
+    """`offset` None: nothing has been committed yet, or it has expired. `topic_ids`: as far as they are known, when it was committed."""
 
     offset: int | None
     owner: str
+    topic_ids: Mapping[str, str] = {}
 
 
 Read = Callable[[Iterable[TopicPartition]], Awaitable[dict[TopicPartition, Claim]]]

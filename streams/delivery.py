@@ -3,34 +3,81 @@
 Exactly once: one transaction, begun when outputs are ready (an open one stalls every reader), with outputs, changelog and offset in it. A
 worker has one sender for all its partitions: whatever is ready while a transaction runs goes into the next, since a transaction costs the
 broker as much as thousands of records. How an owner that is not one any more is kept from committing, `streams.claims` tells.
-At least once: outputs at once, and when they are safe, now and then, the changelog, then the offset: whatever is cut off is done again.
+At least once: outputs at once, and when they are safe, now and then, one transaction with changelog and offset: whatever is cut off is done
+again. So a changelog has one writer in this mode, too: an owner of the past is fenced.
+
+A sender that has failed stays failed, with the first cause: what it was sending may or may not be safe, and only who takes the partitions
+over anew, with a sender of another name, knows (`Interrupted`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+)
 
-from pastforward.errors import UserError
 from pastforward.settings import SECOND, Settings
 from streams.connection import Connection
+from streams.marks import mark
 from streams.outgoing import Outgoing, Place, Records
+
+log = logging.getLogger("pastforward.worker")
 
 BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
-REQUEST_MAX: Final = 5 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
+REQUEST_MAX: Final = 10 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
 LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
 TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more: some 100 MB
+
+DROPPED: Final = 5.0  # seconds that a producer which is given up has to end what it is doing
+
+# What a producer says whose transaction the broker has given up, or that somebody has fenced. Another one can go on.
+_OVER: Final = (
+    ProducerFenced,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+)
 
 _NO_HEADERS: Final[list[Any]] = []
 
 Offsets = dict[TopicPartition, tuple[int, str]]
 Commit = Callable[[Offsets], Awaitable[None]]
 Batches = Iterable[tuple[Place, Records]]
+
+
+class Interrupted(KafkaError):
+    """The sender is of no use any more, through no fault of the records: the partitions are to be taken over again."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Whether a broker that was away, or another owner, is the cause, so that taking over again mends it."""
+    if isinstance(error, (Interrupted, *_OVER)):
+        return True
+    if isinstance(error, KafkaError):
+        return bool(error.retriable) or is_interruption(error.__cause__)
+    return False
+
+
+def _kind(error: BaseException) -> str:
+    return type(error.__cause__ or error).__name__
 
 
 class Sender(Protocol):
@@ -46,15 +93,17 @@ class Sender(Protocol):
     async def settle(self, partition: TopicPartition) -> None:
         """Returns when changelog and offset of all that was sent are safe, too."""
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """Lets what is under way end, unless the sender has failed."""
 
 
 def make_sender(
-    settings: Settings, group: str, connection: Connection, name: str, commit: Commit, rendezvous: str
+    settings: Settings, group: str, connection: Connection, name: str, rendezvous: str, topic_ids: Mapping[str, str]
 ) -> Sender:
+    transactions = Transactions(settings, group, connection, name, topic_ids)
     if settings.delivery == "exactly-once":
-        return ExactlyOnce(settings, group, connection, name)
-    return AtLeastOnce(connection, commit, rendezvous)
+        return ExactlyOnce(transactions)
+    return AtLeastOnce(transactions, connection, rendezvous)
 
 
 def _producer(connection: Connection, **promise: Any) -> Any:
@@ -145,53 +194,136 @@ class _Joined:
         return together
 
 
-class ExactlyOnce:
-    def __init__(self, settings: Settings, group: str, connection: Connection, name: str) -> None:
+class Transactions:
+    """The transactions of one producer, one after the other, each with the offsets of what led to it."""
+
+    def __init__(
+        self, settings: Settings, group: str, connection: Connection, name: str, topic_ids: Mapping[str, str]
+    ) -> None:
         # An owner that hangs must not stall readers for much longer than the group tolerates it; but a busy machine needs its time.
         self._limit = max(settings.session_timeout / SECOND, LEAST_LIMIT)
         self._producer = _producer(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
         self.name = name
         self._group = group
-        self._transactions = _Joined(self._transaction)
+        self._mark = mark(name, topic_ids)
+        self.failure: Interrupted | None = None
 
     async def start(self) -> None:
         await self._producer.start()
 
     async def stop(self) -> None:
-        await self._producer.stop()
+        if self.failure is None:
+            await self._producer.stop()
+        else:
+            give_up(self._producer)
 
-    async def send(self, chunk: Chunk) -> None:
-        await self._transactions.put(chunk)
-
-    async def settle(self, partition: TopicPartition) -> None:
-        """They were in the transactions."""
-
-    async def _transaction(self, chunks: list[Chunk]) -> None:
+    async def run(self, batches: Callable[[Outgoing], Iterable[Batches]], chunks: list[Chunk]) -> None:
+        """`batches`: what of the joined chunks goes into the transaction."""
+        if self.failure is not None:
+            raise self.failure
         try:
+            self._check()
             async with asyncio.timeout(2 * self._limit):
-                await self._attempt(chunks)
+                await self._attempt(batches, chunks)
         except TimeoutError:
             # what the broker has given up after half of that, aiokafka would try for ever
-            raise UserError(
-                f"a transaction has not come to an end within {2 * self._limit:.0f} s: is the broker well?"
-            ) from None
+            self.failure = Interrupted(f"a transaction has not come to an end within {2 * self._limit:.0f} s")
+            raise self.failure from None
+        except Exception as error:
+            if not is_interruption(error):
+                raise
+            self.failure = Interrupted(f"a transaction was cut off ({_kind(error)})")
+            raise self.failure from error
 
-    async def _attempt(self, chunks: list[Chunk]) -> None:
+    def _offsets(self, chunks: list[Chunk]) -> Offsets:
+        return {chunk.partition: (chunk.offset, self._mark) for chunk in chunks if chunk.offset is not None}
+
+    def _check(self) -> None:
+        """A producer that has died between two transactions would only say that no other can begin."""
+        task = self._producer._sender.sender_task
+        if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
+            raise task.exception()
+
+    async def _attempt(self, batches: Callable[[Outgoing], Iterable[Batches]], chunks: list[Chunk]) -> None:
         producer = self._producer
+        together = [
+            [(place, records) for place, records in some]
+            for some in batches(Outgoing.joined(chunk.outgoing for chunk in chunks))
+        ]
+        offsets = self._offsets(chunks)
+        if not offsets and not any(together):
+            return
         await producer.begin_transaction()
-        together = Outgoing.joined(chunk.outgoing for chunk in chunks)
         # All partitions at once: one request adds them to the transaction, and one carries the records. Sent one by one, the first
         # would leave alone. The offsets go beside the records.
-        for topic, partition in (*together.outputs, *together.changelog):
-            producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
-        waiting: list[Awaitable[Any]] = [*await _queue(producer, together.outputs.items())]
-        waiting += await _queue(producer, together.changelog.items())
-        offsets = _offsets(chunks, self.name)
+        for some in together:
+            for (topic, partition), _ in some:
+                producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
+        waiting: list[Awaitable[Any]] = []
+        for some in together:
+            waiting += await _queue(producer, some)
         if offsets:
             waiting.append(producer.send_offsets_to_transaction(offsets, self._group))
         if waiting:
             await asyncio.gather(*waiting)
         await producer.commit_transaction()
+
+
+_given_up: set[asyncio.Task[None]] = set()
+
+
+def give_up(producer: Any) -> None:
+    """Ends a producer without waiting for what it was sending, which may never come to an end: whoever takes over fences it."""
+
+    def pass_over(answer: asyncio.Future[Any]) -> None:
+        if not answer.cancelled():
+            answer.exception()  # nobody waits for it any more
+
+    async def end() -> None:
+        producer._closed = True
+        transactions = producer._txn_manager
+        answers = [answer for _, _, answer in transactions._pending_txn_offsets]
+        for answer in [*answers, *filter(None, [transactions._transaction_waiter])]:
+            answer.add_done_callback(pass_over)
+        with suppress(Exception, asyncio.CancelledError):
+            async with asyncio.timeout(DROPPED):
+                await producer._sender.close()
+        with suppress(Exception):
+            await producer.client.close()
+
+    task = asyncio.create_task(end())
+    _given_up.add(task)
+    task.add_done_callback(_given_up.discard)
+
+
+def _outputs_and_changelog(outgoing: Outgoing) -> Iterable[Batches]:
+    return outgoing.outputs.items(), outgoing.changelog.items()
+
+
+def _latest_changelog(outgoing: Outgoing) -> Iterable[Batches]:
+    return [[(place, _last_of_each_key(records)) for place, records in outgoing.changelog.items()]]
+
+
+class ExactlyOnce:
+    def __init__(self, transactions: Transactions) -> None:
+        self.name = transactions.name
+        self._transactions = transactions
+        self._joined = _Joined(self._send)
+
+    async def start(self) -> None:
+        await self._transactions.start()
+
+    async def stop(self) -> None:
+        await self._transactions.stop()
+
+    async def send(self, chunk: Chunk) -> None:
+        await self._joined.put(chunk)
+
+    async def settle(self, partition: TopicPartition) -> None:
+        """They were in the transactions."""
+
+    async def _send(self, chunks: list[Chunk]) -> None:
+        await self._transactions.run(_outputs_and_changelog, chunks)
 
 
 class AtLeastOnce:
@@ -201,29 +333,40 @@ class AtLeastOnce:
     until the broker has what the matcher wrote, and the other way round.
     """
 
-    name = ""
-
-    def __init__(self, connection: Connection, commit: Commit, rendezvous: str) -> None:
+    def __init__(self, transactions: Transactions, connection: Connection, rendezvous: str) -> None:
+        self.name = transactions.name
         self._rendezvous = rendezvous
         self._routing, self._telling = (_producer(connection, enable_idempotence=True) for _ in range(2))
-        self._commit = commit
+        self._transactions = transactions
         self._outputs = _Joined(self._send_outputs)
         self._settling = _Joined(self._settle)
         self._unsettled: dict[TopicPartition, list[Chunk]] = {}
 
     async def start(self) -> None:
-        await asyncio.gather(self._routing.start(), self._telling.start())
+        await asyncio.gather(self._routing.start(), self._telling.start(), self._transactions.start())
 
     async def stop(self) -> None:
-        await asyncio.gather(self._routing.stop(), self._telling.stop())
+        await self._transactions.stop()
+        for producer in (self._routing, self._telling):
+            if self._transactions.failure is None:
+                await producer.stop()
+            else:
+                give_up(producer)
 
     async def send(self, chunk: Chunk) -> None:
         self._unsettled.setdefault(chunk.partition, []).append(
             chunk._replace(outgoing=chunk.outgoing.changelog_alone())
         )
-        futures = await self._outputs.put(chunk)
-        if futures:
-            await asyncio.gather(*futures)
+        try:
+            futures = await self._outputs.put(chunk)
+            if futures:
+                await asyncio.gather(*futures)
+        except Exception as error:
+            if not is_interruption(error):
+                raise
+            failure = self._transactions.failure or Interrupted(f"outputs could not be sent ({_kind(error)})")
+            self._transactions.failure = failure
+            raise failure from error
 
     async def settle(self, partition: TopicPartition) -> None:
         chunks = self._unsettled.pop(partition, [])
@@ -233,19 +376,14 @@ class AtLeastOnce:
             await self._settling.put(Chunk(partition, changelog, offsets[-1] if offsets else None))
 
     async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
+        if self._transactions.failure is not None:
+            raise self._transactions.failure
         outputs = Outgoing.joined(chunk.outgoing for chunk in chunks).outputs
         routed = {place: outputs.pop(place) for place in [place for place in outputs if place[0] == self._rendezvous]}
         return [*await _queue(self._routing, routed.items()), *await _queue(self._telling, outputs.items())]
 
     async def _settle(self, chunks: list[Chunk]) -> None:
-        changelog = Outgoing.joined(chunk.outgoing for chunk in chunks).changelog
-        latest = ((place, _last_of_each_key(records)) for place, records in changelog.items())
-        futures = await _queue(self._telling, latest)
-        if futures:
-            await asyncio.gather(*futures)
-        offsets = _offsets(chunks, self.name)
-        if offsets:
-            await self._commit(offsets)
+        await self._transactions.run(_latest_changelog, chunks)
 
 
 def _last_of_each_key(records: Records) -> Records:
@@ -255,7 +393,3 @@ def _last_of_each_key(records: Records) -> Records:
         last.pop(key, None)
         last[key] = value
     return list(last.items())
-
-
-def _offsets(chunks: list[Chunk], name: str) -> Offsets:
-    return {chunk.partition: (chunk.offset, name) for chunk in chunks if chunk.offset is not None}

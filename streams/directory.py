@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -24,6 +24,9 @@ log = logging.getLogger("pastforward.directory")
 
 TIMEOUT: Final = 30.0  # seconds for an answer of the broker
 POLL_MS: Final = 100  # news end the wait at once; a takeover waits for its end
+
+
+Said = tuple[str, int, bytes, bytes]  # topic, partition, key, value
 
 
 def group_of(settings: Settings, version: int) -> str:
@@ -82,6 +85,34 @@ def write_directory(settings: Settings, bootstrap: str, entries: Iterable[tuple[
         raise UserError(f"{name} cannot be written: {errors[0] if errors else 'no answer'}")
 
 
+def directory_producer(settings: Settings, bootstrap: str) -> Any:
+    """For decisions about a change: the last one that was made can write, and no other."""
+    name = f"{settings.topic_prefix}change"
+    config = topics.client_config(settings, bootstrap, **{"transactional.id": name, "linger.ms": 0})
+    producer = topics.make_client(Producer, config)
+    _decided(lambda: producer.init_transactions(TIMEOUT))
+    return producer
+
+
+def decide(producer: Any, entries: Iterable[Said]) -> None:
+    """All of them or none; returns when they are safe."""
+    producer.begin_transaction()
+    for topic, partition, key, value in entries:
+        producer.produce(topic, value, key, partition)
+    _decided(lambda: producer.commit_transaction(TIMEOUT))
+
+
+def _decided(step: Callable[[], None]) -> None:
+    try:
+        topics.patiently(step)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
+            raise UserError(
+                "another `pastforward routing` has taken over; `pastforward routing apply` without options shows the change"
+            ) from error
+        raise UserError(f"the directory cannot be written: {error.args[0].str()}; run it again") from error
+
+
 def first_entry(settings: Settings, partitions: int) -> Directory:
     """What the settings say: it counts until `routing apply` says otherwise."""
     catalog = None
@@ -117,19 +148,20 @@ def open_directory(settings: Settings, bootstrap: str, partitions: int) -> View:
 
 
 class Tail:
-    """Follows the directory. `view` is what has been read."""
+    """Follows the directory. `view` is what has been read, `applied` the number of records that it was read from."""
 
     def __init__(self, connection: Connection, topic: str, view: View) -> None:
         self.view = view
+        self.applied = 0
         self._connection = connection
         self._partition = TopicPartition(topic, 0)
         self._consumer: Any = None
         self._lock = asyncio.Lock()
 
-    async def news(self) -> bool:
-        """Waits a moment for more; tells whether there was any."""
+    async def wait(self) -> None:
+        """Waits a moment for more."""
         async with self._lock:
-            return await self._read()
+            await self._read()
 
     async def refresh(self) -> None:
         """Reads all that is there now: a new owner must know what the old one has said."""
@@ -159,10 +191,10 @@ class Tail:
         await consumer.seek_to_beginning(self._partition)
         self._consumer = consumer
 
-    async def _read(self) -> bool:
+    async def _read(self) -> None:
         await self._start()
         found = await self._consumer.getmany(self._partition, timeout_ms=POLL_MS)
         for records in found.values():
             for record in records:
                 self.view.apply(record.key or b"", record.value)
-        return bool(found)
+                self.applied += 1

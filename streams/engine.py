@@ -5,16 +5,17 @@ record after the other would: new subscriptions are put into the index before th
 taken out after it, and a pair counts if the subscription was there at the publication's place in the log. The past of a subscription
 comes from the store, which applies the same chunk in the same order.
 
-What is staged by `process` becomes durable with `commit`. A failing `process` leaves the engine unusable: the worker ends.
+What is staged by `process` becomes durable with `commit`. A chunk is atomic: when it raises, the engine is as it was before.
 """
 
 from __future__ import annotations
 
 import contextlib
 import heapq
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -62,12 +63,14 @@ from schemas.columns import (
     WITHDRAWAL,
 )
 from schemas.flat_conditions import flat_conditions
+from schemas.limits import MAX_CANONICAL_BYTES
 from state import EARLIEST, KIND, Batch, Found, Store, Text
 from streams import auctions, kernels
 from streams.attributes import take
-from streams.auctions import Auctions, Bidder, Changes
+from streams.auctions import Auction, Auctions, Bidder, Changes
 from streams.gone import FOREVER, Gone
-from streams.kernels import fresh_rows, pack_all, packed_ends
+from streams.guard import in_halves
+from streams.kernels import event_ends, event_names, fresh_rows, pack_all, packed_ends
 from streams.notifications import as_columns, notifications_of, tell
 from streams.packed import Packed
 from streams.progress import Progress, decode_progress, encode_progress
@@ -76,6 +79,8 @@ from streams.repeats import Repeats
 from streams.routing import Directory, reports
 from streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
 from streams.subscribers import ALWAYS as ALWAYS_MATCHES
+
+log = logging.getLogger("pastforward.matcher")
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -91,7 +96,9 @@ ORIGINS: Final = {FROM_SUBSCRIPTIONS: "subscriptions", FROM_PUBLICATIONS: "publi
 PROGRESS: Final = b"progress"
 BATCH: Final = 10_000  # subscriptions a step when a state is loaded
 LATE: Final = 1 << 62  # a place behind every chunk
-MOST_COVERS: Final = 2 << 20  # bytes of other subscriptions in a backfill request: the broker takes twice that
+MOST_COVERS: Final = (
+    2 << 20
+)  # bytes of other subscriptions in a backfill request: the broker takes twice that, with its own
 MARK: Final = bytes([kernels.MARK])
 NO_CONDITION: Final = b"\x02\x00\x00"  # in Avro: one disjunct of no constraints
 
@@ -162,7 +169,8 @@ class _Befores:
         previous = unpack(self._found.payloads.text(int(at[0])))[0]
         if not self._columns.self_join[self._rows[i]]:
             return Before(previous)
-        return Before(previous, tuple(name.decode() for name in self._found.ids.take(at).list()))
+        names = self._found.ids.take(at).list()
+        return Before(previous, tuple(name.partition(b"\0")[0].decode() for name in names))
 
     def packed(self, values: Packed) -> tuple[Rows, Packed]:
         """The publications that have something before them, and what the store is to keep of them."""
@@ -175,11 +183,13 @@ class _Befores:
         first, last, rows = self.first[some], self.last[some], self._rows[some]
         ends = np.zeros(len(some) + 1, np.int64)
         joins = self._columns.self_join
-        packed_ends(first, last, rows, joins, payloads.data, payloads.at, ids.at, values.at, ends)
+        suffix = 1 + np.maximum(self._columns.topic.length[rows], 0).astype(np.int64)
+        packed_ends(first, last, rows, joins, payloads.data, payloads.at, ids.at, suffix, values.at, ends)
         out = np.empty(int(ends[-1]), np.uint8)
         pack_all(
-            first, last, rows, joins, payloads.data, payloads.at, ids.data, ids.at, values.data, values.at, ends, out
-        )
+            first, last, rows, joins, payloads.data, payloads.at, ids.data, ids.at, suffix, values.data, values.at, ends,
+            out,
+        )  # fmt: skip
         return some, Packed(out, ends)
 
 
@@ -204,8 +214,8 @@ class Engine:
     def __init__(self, number: int, hot_window: int, store: Store, *, in_memory: bool, version: int = 1) -> None:
         self.number = number
         self.version = version  # of the routing; a pair of two records from before it is another engine's to report
-        self.hot_window = hot_window
-        self.progress = Progress()
+        self.hot_window = self._configured = hot_window
+        self.progress = Progress(hot_window=hot_window)
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
         self.repeats = Repeats(store)
@@ -216,27 +226,121 @@ class Engine:
         self._ending: list[
             tuple[int, int, tuple[int, int, int]]
         ] = []  # by `ends_at`: handles to take out when it is over
-        self._alone = (number,)
+        self._popped: list[tuple[int, int, tuple[int, int, int]]] = []  # of them, by the chunk that is in the works
+        self._owed: dict[bytes, bytes | None] = {}  # to the changelog: the next chunk writes it
+        self._stuck: set[int] = set()  # handles that the index has failed to take out: they match nothing any more
 
     # ------------------------------------------------------------------------------------------ a chunk
 
     def process(self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int]) -> Effects:
         """`timestamps`: microseconds that Kafka gave the rendezvous records; the time of a tick. `offsets`: theirs."""
+        with self.chunk(values, timestamps, offsets) as effects:
+            return effects
+
+    @contextlib.contextmanager
+    def chunk(self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int]) -> Iterator[Effects]:
+        """`process`, with what the caller does with the effects in the same atomic step."""
+        with self._atomic():
+            chunk = self._run(values, timestamps, offsets)
+            yield chunk.effects
+        self._owed.clear()
+        self._release(chunk)
+
+    def refuse(self, offset: int) -> None:
+        """The record there has no effect from here on, but for the time that it tells: now, in a replay, and in a rebuild."""
+        self.progress.refuse(offset)
+
+    def skip(self, offset: int) -> None:
+        """Passes a record that cannot even tell the time."""
+        self.applied = max(self.applied, offset + 1)
+
+    @contextlib.contextmanager
+    def _atomic(self) -> Iterator[None]:
+        """Whatever raises within leaves nothing behind. What cannot be undone comes after it."""
+        progress, cut, applied = self.progress.copy(), self.cut, self.applied
+        savepoint = self._store.savepoint()
+        self.subscribers.begin()
+        self.auctions.begin()
+        self.repeats.begin()
+        self._popped.clear()
+        try:
+            yield
+        except BaseException:
+            self.progress, self.cut, self.applied = progress, cut, applied
+            self._store.rollback_to(savepoint)
+            taken = self.subscribers.taken
+            self.subscribers.undo()
+            self.auctions.undo()
+            self.repeats.undo()
+            for ending in self._popped:
+                heapq.heappush(self._ending, ending)
+            self._restore_index(taken)
+            raise
+
+    def _restore_index(self, taken: list[int]) -> None:
+        """As it was before a chunk that had taken these handles. If it cannot be brought there, it is made anew."""
+        if self._index is None or not taken:
+            return
+        self._take_out(taken)
+        if len(self._index) == len(self.subscribers) + len(self._stuck):
+            return
+        log.warning("partition %d: the index is made anew", self.number)
+        self._index, self._stuck = Index(), set()
+        for batch in self._store.scan("subscription", ("payload",)):
+            columns = decode_rendezvous_chunk(batch["payload"].to_pylist())
+            handles = [self.subscribers.find(name or b"") for name in columns.id]
+            rows = [row for row, handle in enumerate(handles) if handle is not None]
+            add_to(self._index, columns, np.array(rows, np.int64), np.array([handles[row] for row in rows], np.int64))
+
+    def _take_out(self, handles: Sequence[int]) -> None:
+        """From the index. It does not raise: what has happened cannot be undone any more."""
+        if self._index is None:
+            return
+        index = self._index
+
+        def stuck(handle: int, error: Exception) -> None:
+            log.warning("partition %d: the index keeps a subscription that is over", self.number, exc_info=error)
+            self._stuck.add(handle)
+
+        in_halves(lambda some: index.remove_many(np.array(some, np.int64)), stuck, handles)
+
+    def _release(self, chunk: _Chunk) -> None:
+        """What nobody refers to any more when a chunk has come to its end."""
+        removed = list(chunk.removed)
+        if removed:
+            self._take_out(removed)
+        for handle in [*removed, *chunk.unused]:
+            if handle not in self._stuck:
+                self.subscribers.release(handle)
+
+    def _run(self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int]) -> _Chunk:
         columns = decode_rendezvous_chunk(values)
         if columns.errors:
             row, error = columns.errors[0]
-            raise ValueError(f"record {row} of the chunk is no rendezvous record: {error.reason}")
-        effects = Effects()
+            raise ValueError(f"offset {offsets[row]} of the rendezvous log is no record of ours: {error.reason}")
+        effects = Effects(live=dict(self._owed))
         fresh = self._fresh(columns, effects)
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), effects)
         chunk.loud_from = self._loud_from(columns, fresh)
+        if self.progress.refused:
+            refused = self._refused(offsets)
+            chunk.withhold(refused)
+            for row in np.flatnonzero(refused).tolist():
+                self.progress.refused[offsets[row]] = int(chunk.log_time[row])  # which it may have told itself
         chunk.run(offsets)
         if effects.dropped:
             self._note_repeats(chunk, np.asarray(offsets, np.int64))
+        before = self.rebuilt_from(self.progress.log_time)
         if self.repeats:
-            effects.live.update(dict.fromkeys(self.repeats.forget(self._rebuilt_from(self.progress.log_time))))
+            effects.live.update(dict.fromkeys(self.repeats.forget(before)))
+        if self.progress.refused:
+            self.progress.forget_refused(before)
         self.applied = max(self.applied, offsets[-1] + 1)
-        return effects
+        return chunk
+
+    def _refused(self, offsets: Sequence[int]) -> Flags:
+        refused = np.array(list(self.progress.refused), np.int64)
+        return np.isin(np.asarray(offsets, np.int64), refused)
 
     def _note_repeats(self, chunk: _Chunk, offsets: Rows) -> None:
         """Publications that were dropped; but for those that are read again, of which the first reading has decided."""
@@ -245,7 +349,7 @@ class Engine:
         rows = np.flatnonzero(dropped & (offsets >= self.applied))
         chunk.effects.live.update(self.repeats.note(offsets[rows], chunk.log_time[rows]))
 
-    def _rebuilt_from(self, log_time: int) -> int:
+    def rebuilt_from(self, log_time: int) -> int:
         """What arrived earlier is not held, nor was it there when what is held came."""
         return log_time - 2 * self.hot_window
 
@@ -323,8 +427,11 @@ class Engine:
                 disk += os.stat(file).st_size
         return {"memory": self._store.stats.index_bytes, "disk": disk}
 
-    def begin(self, entry: Directory) -> None:
-        """A version of the routing that is made on a running system reads publications from a point on; what was before is gone."""
+    def begin(self, entry: Directory, open_auctions: Iterable[bytes] = ()) -> None:
+        """A version of the routing that is made on a running system reads publications from a point on; what was before is gone, but for
+        auctions that are still open."""
+        for payload in open_auctions:
+            self._reopen(payload)
         self.progress.seen = {("publications", p): at - 1 for p, at in enumerate(entry.starts)}
         self.cut = self.progress.cut()
         if any(entry.starts):
@@ -338,18 +445,30 @@ class Engine:
         if value is None:
             raise ValueError(f"{self._store.path} was not written by a worker")
         self.progress, self.applied = decode_progress(value)
+        self._change_window()
         self.cut = self.progress.cut()
         self.repeats.load()
         for slot, payload in self.auctions.stored():
-            self.auctions.open(*auction_of(payload), payload, slot)
+            self._reopen(payload, slot)
         for batch in self._store.scan("subscription", ("payload",)):
-            self._hold(batch["payload"].to_pylist())
+            in_halves(self._hold, self._cannot_hold, batch["payload"].to_pylist())
         for batch in self._store.scan("publication", ("time", "arrived_at", "expires_at")):
             published, arrived = batch["time"].to_numpy(), batch["arrived_at"].to_numpy()
             expires = batch["expires_at"].fill_null(NEVER).to_numpy()
             self.progress.gone.add_columns(np.minimum(published, arrived), published, expires)
         self.progress.gone.fold(self.horizon(self.progress.log_time))
         self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
+
+    def rebuild(self, known: Progress) -> None:
+        """First of all: what is rebuilt was fixed under the window that was in force then, and without what was refused."""
+        self.progress.refused = dict(known.refused)
+        if known.hot_window:
+            self._set_window(known.hot_window)
+
+    def _set_window(self, hot_window: int) -> None:
+        if hot_window != self.hot_window:
+            self.hot_window = hot_window
+            self._store.change_windows(hot_window, hot_window)
 
     def remember(
         self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int], log_time: int
@@ -359,36 +478,63 @@ class Engine:
         After the repeats. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped long after
         its arrival: nobody knows any more which of that were repeats, and it is not needed.
         """
-        columns = decode_rendezvous_chunk(values)
-        # subscriptions tell the time as well, though they come from elsewhere
-        log_times = self._log_times(columns, timestamps, np.ones(len(columns), np.bool_))
-        wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self._rebuilt_from(log_time))
-        wanted &= ~self.repeats.among(np.asarray(offsets, np.int64))
-        chunk = _Chunk(self, columns, list(values), wanted, log_times, Effects())
-        chunk.remember()
+        with self._atomic():
+            columns = decode_rendezvous_chunk(values)
+            # subscriptions tell the time as well, though they come from elsewhere
+            log_times = self._log_times(columns, timestamps, np.ones(len(columns), np.bool_))
+            wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
+            wanted &= ~self.repeats.among(np.asarray(offsets, np.int64)) & ~self._refused(offsets)
+            _Chunk(self, columns, list(values), wanted, log_times, Effects()).remember()
 
-    def adopt(self, values: Sequence[bytes], open_auctions: Sequence[bytes], progress: Progress, reached: int) -> None:
+    def adopt(
+        self, values: Sequence[bytes], open_auctions: Mapping[bytes, bytes], progress: Progress, reached: int
+    ) -> None:
         """Live subscriptions and open auctions as the changelog has them, and how far they had come. After the publications."""
         self.applied = reached
         gone = self.progress.gone
         gone.published, gone.expires = progress.gone.published, progress.gone.expires
-        self.progress = Progress(progress.log_time, progress.seen, progress.complete_from, gone, progress.silent)
+        self.progress = replace(progress, gone=gone)
+        self._set_window(self._configured)
+        self._change_window()
         self.cut = self.progress.cut()
-        for payload in open_auctions:
-            self.auctions.open(*auction_of(payload), payload)
+        for key, payload in open_auctions.items():
+            auction = self._reopen(payload)
+            if auction is not None and key != auctions.KEY + auction.name.encode():
+                # as the first version has written it
+                self._owed |= {key: None, auctions.KEY + auction.name.encode(): payload}
         for start in range(0, len(values), BATCH):
-            part = list(values[start : start + BATCH])
-            columns = decode_rendezvous_chunk(part)
-            log_time = np.full(len(part), progress.log_time, np.int64)
-            chunk = _Chunk(self, columns, part, np.ones(len(part), np.bool_), log_time, Effects())
-            chunk.adopt()
-            self._hold(part)
+            in_halves(self._adopt, self._cannot_hold, values[start : start + BATCH])
         self.auctions.settle(Changes(0, self.progress.log_time))
 
-    def _hold(self, values: list[bytes]) -> None:
-        columns = decode_rendezvous_chunk(values)
+    def _adopt(self, values: Sequence[bytes]) -> None:
+        with self._atomic():
+            columns = decode_rendezvous_chunk(values)
+            log_time = np.full(len(values), self.progress.log_time, np.int64)
+            _Chunk(self, columns, list(values), np.ones(len(values), np.bool_), log_time, Effects()).adopt()
+            self._hold_columns(columns)
+
+    def _hold(self, values: Sequence[bytes]) -> None:
+        with self._atomic():
+            self._hold_columns(decode_rendezvous_chunk(values))
+
+    def _cannot_hold(self, value: bytes, error: Exception) -> None:
+        log.error("partition %d: a subscription cannot be held any more: %r", self.number, value[:200], exc_info=error)
+
+    def _reopen(self, payload: bytes, slot: int | None = None) -> Auction | None:
+        def cannot(_: bytes, error: Exception) -> None:
+            log.error("partition %d: an auction cannot be opened again", self.number, exc_info=error)
+
+        def reopen(payloads: Sequence[bytes]) -> Auction | None:
+            return self.auctions.open(*auction_of(payloads[0]), payloads[0], slot)
+
+        return in_halves(reopen, cannot, [payload])[0]
+
+    def _hold_columns(self, columns: RendezvousColumns) -> None:
         ends = columns.ends_at
-        rows = np.flatnonzero(~self.all_over(ends, np.full(len(ends), self.progress.log_time)))
+        over = self.all_over(ends, np.full(len(ends), self.progress.log_time))
+        rows = np.flatnonzero(~over)
+        if over.any():  # under a shorter window than before: the changelog still has them
+            self._owed |= dict.fromkeys(name or b"" for name in columns.id.take(np.flatnonzero(over)))
         names: list[Any] = list(columns.id.take(rows))
         handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows, self.version))
         self.subscribers.enforce_all(handles, names)
@@ -401,6 +547,17 @@ class Engine:
             add_to(self._index, columns, rows, np.array(handles, np.int64))
 
     # ------------------------------------------------------------------------------------------ what a chunk uses
+
+    def _change_window(self) -> None:
+        """What a shorter window has dropped is not here: the state is complete from where that window began. What a longer window has held
+        is not looked at any more: the history may have to tell of anything."""
+        progress = self.progress
+        if progress.hot_window > self.hot_window:
+            progress.gone = Gone(FOREVER, FOREVER)
+        if progress.hot_window and progress.hot_window < self.hot_window:
+            progress.complete_from = max(progress.complete_from, progress.log_time - progress.hot_window)
+        self._store.drop_before(progress.complete_from)
+        progress.hot_window = self.hot_window
 
     def horizon(self, log_time: int) -> int:
         return max(log_time - self.hot_window, self.progress.complete_from)
@@ -425,7 +582,9 @@ class Engine:
     def ended(self, log_time: int) -> Iterator[int]:
         """Handles of subscriptions that are over, and still the version in force."""
         while self._ending and self.over(self._ending[0][0], log_time):
-            _, handle, version = heapq.heappop(self._ending)
+            ending = heapq.heappop(self._ending)
+            self._popped.append(ending)
+            _, handle, version = ending
             if self.subscribers.holds(handle, version):
                 yield handle
 
@@ -456,10 +615,17 @@ class _Chunk:
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
+        self.unused: list[int] = []  # handles of versions that never came into force
         self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0
         self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
         self.overlapping: dict[int, list[bytes]] = {}  # row of a self-joining subscription: records that it overlaps
+
+    def withhold(self, refused: Flags) -> None:
+        """These rows have no effect; they let time go on."""
+        if refused.any():
+            self.fresh &= ~refused
+            self.plain = False
 
     def run(self, offsets: Sequence[int]) -> None:
         self._subscriptions()
@@ -529,7 +695,7 @@ class _Chunk:
                 elif subscribers.version(known) >= _version(columns, row):
                     self.effects.dropped["older_version"] += 1
                     self.fresh[row] = False
-                    subscribers.release(handle)
+                    self.unused.append(handle)
                     continue
                 else:
                     self._remove(known, row)
@@ -577,7 +743,7 @@ class _Chunk:
         joins = columns.self_join[rows] & (published | subscribed)
         return Batch(
             kind=CODES[columns.kind[rows]],
-            id=_text(columns.id, rows),
+            id=self._names(rows),
             topic=_text(columns.topic, rows),
             time=np.where(published, begins, self.log_time[rows]),
             arrived_at=columns.arrived_at[rows],
@@ -594,13 +760,25 @@ class _Chunk:
             payload=Text(self.packed.at[rows], self.packed.at[rows + 1], self.packed.data),
         )
 
+    def _names(self, rows: Rows) -> Text:
+        """What the store knows rows by: an event by its id and topic, a subscription by its id."""
+        columns = self.columns
+        ids, topics = columns.id.for_kernel(), columns.topic.for_kernel()
+        published = columns.kind == PUBLICATION
+        rows = np.require(rows, np.int64, ("C", "W"))
+        ends = np.zeros(len(rows) + 1, np.int64)
+        event_ends(ids[2], topics[2], published, rows, ends)
+        names = np.empty(int(ends[-1]), np.uint8)
+        event_names(*ids, *topics, published, rows, ends, names)
+        return Text(ends[:-1], ends[1:], names)
+
     def _publications_alone(self) -> Batch:
         """The same for a plain chunk: small ones come often, and every step has its price."""
         columns, count = self.columns, len(self.columns)
         none = np.zeros(count, np.bool_)
         return Batch(
             kind=np.full(count, CODES[PUBLICATION], np.uint8),
-            id=_text(columns.id),
+            id=self._names(self._all),
             topic=_text(columns.topic),
             time=columns.begins_at,
             arrived_at=columns.arrived_at,
@@ -635,14 +813,12 @@ class _Chunk:
                 kept = self._last_of_its_id(rows)[some]
                 if not kept.all():
                     some, packed = some[kept], packed.take(np.flatnonzero(kept))
-                self.engine._store.amend(
-                    _text(columns.id, rows[some]), Text(packed.at[:-1], packed.at[1:], packed.data)
-                )
+                self.engine._store.amend(self._names(rows[some]), Text(packed.at[:-1], packed.at[1:], packed.data))
         return _Publications(columns, rows, before)
 
     def _last_of_its_id(self, rows: Rows) -> Flags:
         """An id may come again when its time has passed, in the same chunk: then the store knows the last one by it."""
-        names = list(self.columns.id.take(rows))
+        names = zip(self.columns.id.take(rows), self.columns.topic.take(rows), strict=True)
         last = {name: i for i, name in enumerate(names)}
         kept = np.zeros(len(rows), np.bool_)
         kept[list(last.values())] = True
@@ -705,6 +881,8 @@ class _Chunk:
         # expired on arrival, or a subscription that is over: the index knows neither
         keep = columns.ends_at[places] > columns.arrived_at[places]
         keep &= ~engine.all_over(ends, self.log_time[places])
+        if engine._stuck:
+            keep &= ~np.isin(by, list(engine._stuck))
         if self.added or self.removed:
             added, removed = self.added, self.removed
             for pair in np.flatnonzero(keep).tolist():
@@ -929,7 +1107,7 @@ class _Chunk:
         engine, value = self.engine, self.values[row]
         payload = self._as_amended().get(value, value)
         auction = engine.auctions.open(*auction_of(payload), payload)
-        self.effects.live[auctions.KEY + (self.columns.id[row] or b"")] = payload
+        self.effects.live[auctions.KEY + auction.name.encode()] = payload
         for subscriber, query in bidding:
             if subscriber.ends_at > self.log_time[row]:
                 made = auction.bid_of(query)
@@ -1013,7 +1191,7 @@ class _Chunk:
         """What `_covered` would look at: the history knows it from the request alone."""
         if not subscriber.self_join or row not in self.overlapping:
             return ()
-        payloads, room = self.overlapping[row], MOST_COVERS
+        payloads, room = self.overlapping[row], min(MOST_COVERS, MAX_CANONICAL_BYTES - 2 * len(self.values[row]))
         columns = decode_rendezvous_chunk(payloads)
         found = []
         for at, (other, _) in enumerate(read_subscriptions(columns, range(len(payloads)))):
@@ -1044,11 +1222,6 @@ class _Chunk:
             engine.watch_ends([handle for handle in self.added if handle not in self.removed])
         for handle in engine.ended(now):
             self._remove(handle, len(self.values))
-        if self.removed:
-            if engine._index is not None:
-                engine._index.remove_many(np.array(list(self.removed), np.int64))
-            for handle in self.removed:
-                engine.subscribers.release(handle)
         engine.cut = engine.progress.cut()
 
 

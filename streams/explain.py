@@ -35,12 +35,12 @@ from schemas import (
     decode_rendezvous,
     decode_subscription,
 )
+from schemas.acceptance import accept_publication, accept_subscription, normal_form
 from schemas.times import datetime_of
 from streams.directory import group_of, read_directory
 from streams.identity import notification_id
 from streams.outgoing import partition_of
 from streams.reference import offer_of, overlap, query_of
-from streams.router import normal_form
 from streams.routing import Publication as RoutedPublication
 from streams.routing import Subscription as RoutedSubscription
 
@@ -194,6 +194,7 @@ class Explainer:
 
     def _canonical(self, read: Subscription, message: Any) -> CanonicalSubscription:
         version = Version(_arrival(message), message.partition(), message.offset())
+        accept_subscription(read, arrived_at=version.arrived_at)
         return canonical_subscription(read, version, normal_form(read.where))
 
     def _publication(self, name: str) -> tuple[CanonicalPublication, Place]:
@@ -202,7 +203,7 @@ class Explainer:
             place = Place(message.partition(), message.offset(), _arrival(message))
             try:
                 read = decode_publication(message.key(), message.value(), self._registry)
-                where = None if read.where is None else normal_form(read.where)
+                where = accept_publication(read)
             except SchemaError as error:
                 raise NotThere("not matched", f"the publication was refused: {error.reason}") from None
             self._check_routed(self._topics.publications, place.partition, place.offset)
@@ -280,7 +281,7 @@ class Explainer:
         return reasons
 
     def _told(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
-        wanted = notification_id(s.subscription_id, s.version, p.publication_id)
+        wanted = notification_id(s.subscription_id, s.version, p.publication_id, p.topic)
         partition = partition_of(s.subscriber_id.encode(), self._count)
         for message in self._scan(self._topics.notifications, partition, s.version.arrived_at):
             if message.key() == s.subscriber_id.encode():

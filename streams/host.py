@@ -7,6 +7,7 @@ ends: the web port is that of the version which was in force at the start.
 from __future__ import annotations
 
 import logging
+import socket
 from typing import Any
 
 from faust.types import TP
@@ -26,16 +27,18 @@ log = logging.getLogger("pastforward.worker")
 class Host:
     """`first` is the version to run; the others are started beside it when the directory says so."""
 
-    def __init__(self, settings: Settings, bootstrap: str, inputs: int, registry: Registry | None) -> None:
+    def __init__(
+        self, settings: Settings, bootstrap: str, inputs: int, registry: Registry | None, listening: socket.socket
+    ) -> None:
         self._settings = settings
-        self._connection = Connection.of(settings, bootstrap)
+        self.connection = Connection.of(settings, bootstrap)
         self._inputs = inputs
         self._registry = registry
         view = open_directory(settings, bootstrap, inputs)
-        self._tail = Tail(self._connection, Topics(settings.topic_prefix).directory, view)
+        self._tail = Tail(self.connection, Topics(settings.topic_prefix).directory, view)
         self.metrics = Metrics()
         self.running: dict[int, WorkerApp] = {}
-        self.first = self._make(view.active()[0], web=True)
+        self.first = self._make(view.active()[0], listening)
         self._pages()
 
         @self.first.app.task
@@ -56,6 +59,17 @@ class Host:
     def busy_seconds(self) -> float:
         return max((made.ownership.busy_seconds for made in self.running.values()), default=0.0)
 
+    @property
+    def takeover_seconds(self) -> float:
+        return max((made.ownership.takeover_seconds for made in self.running.values()), default=0.0)
+
+    def health(self) -> tuple[dict[str, Any], int]:
+        """What `/health` says, and with which status: 503 when a chunk, or a takeover, has not gone on for longer than anything takes."""
+        busy, taking = self.busy_seconds, self.takeover_seconds
+        hung = max(busy, taking) > HUNG
+        said = {"status": "hung" if hung else "ok", "busy_seconds": busy, "takeover_seconds": taking}
+        return said, 503 if hung else 200
+
     def lag(self) -> int:
         return sum(made.ownership.lag() for made in self.running.values())
 
@@ -64,18 +78,18 @@ class Host:
         for made in self.running.values():
             made.ownership.measure()
 
-    def _make(self, version: int, *, web: bool) -> WorkerApp:
+    def _make(self, version: int, listening: socket.socket | None = None) -> WorkerApp:
         entry = self._tail.view.versions[version]
         made = WorkerApp(
             self._settings,
-            self._connection,
+            self.connection,
             self._inputs,
             self._registry,
             entry,
             self._tail,
             self.metrics,
             Courtesy(lambda: self._builds(version), self._delay),
-            web=web,
+            listening,
         )
         self.running[version] = made
         return made
@@ -91,10 +105,13 @@ class Host:
 
     async def _follow(self) -> None:
         try:
-            await self._adjust()
+            adjusted = -1
             while True:
-                if await self._tail.news():
+                # counted: a takeover that has read the news has not told the others
+                if adjusted != self._tail.applied:
+                    adjusted = self._tail.applied
                     await self._adjust()
+                await self._tail.wait()
         finally:
             await self._tail.stop()
 
@@ -104,7 +121,7 @@ class Host:
         for version in active:
             if version not in self.running:
                 log.info("version %d of the routing begins", version)
-                made = self._make(version, web=False)
+                made = self._make(version)
                 made.app.finalize()
                 await self.first.app.add_runtime_dependency(made.app)
         for version, made in list(self.running.items()):
@@ -125,9 +142,8 @@ class Host:
 
         @app.page("/health")
         async def health(web: Any, request: Any) -> Any:
-            busy = self.busy_seconds
-            hung = busy > HUNG
-            return web.json({"status": "hung" if hung else "ok", "busy_seconds": busy}, status=503 if hung else 200)
+            said, status = self.health()
+            return web.json(said, status=status)
 
         @app.page("/ready")
         async def ready(web: Any, request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The id of a notification: a function of subscription, version and publication, so that a repeat can be told."""
+"""An event is known by its id and its topic; a notification by subscription, version and event, so that a repeat can be told."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ import hashlib
 from schemas import Version
 
 
+def event_name(publication_id: str, topic: str) -> str:
+    """One text for an event: ids hold no zero byte."""
+    return f"{publication_id}\0{topic}"
+
+
 def notification_id(
-    subscription_id: str, version: Version, publication_id: str, role: str = "subscriber", change: int | None = None
+    subscription_id: str,
+    version: Version,
+    publication_id: str,
+    topic: str,
+    role: str = "subscriber",
+    change: int | None = None,
 ) -> str:
     """The first 16 bytes of SHA-256 in hex. Ids hold no zero byte, so zero bytes separate them.
 
     `change`: the rendezvous offset at which the best offer changed, if that is what is notified.
     """
-    parts = [subscription_id, str(version), publication_id]
+    parts = [subscription_id, str(version), event_name(publication_id, topic)]
     if role == "publisher":
         parts.append("publisher")
     if change is not None:

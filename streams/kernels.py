@@ -60,6 +60,30 @@ def copy_texts(heap: U8, at: I64, length: I32, rows: I64, ends: I64, out: U8) ->
 
 
 @njit(cache=True, nogil=True)
+def event_ends(id_length: I32, topic_length: I32, published: Any, rows: I64, ends: I64) -> None:
+    """Where the names of some rows end: of a publication its id, a zero byte and its topic, of anything else its id."""
+    end = np.int64(0)
+    for i in range(len(rows)):
+        row = rows[i]
+        end += max(np.int64(id_length[row]), np.int64(0))
+        if published[row]:
+            end += 1 + max(np.int64(topic_length[row]), np.int64(0))
+        ends[i + 1] = end
+
+
+@njit(cache=True, nogil=True)
+def event_names(
+    ids: U8, id_at: I64, id_length: I32, topics: U8, topic_at: I64, topic_length: I32, published: Any, rows: I64, ends: I64, out: U8,
+) -> None:  # fmt: skip
+    for i in range(len(rows)):
+        row = rows[i]
+        at = copy(ids, id_at[row], max(np.int64(id_length[row]), np.int64(0)), out, ends[i])
+        if published[row]:
+            out[at] = 0
+            copy(topics, topic_at[row], max(np.int64(topic_length[row]), np.int64(0)), out, at + 1)
+
+
+@njit(cache=True, nogil=True)
 def own_record(data: U8, low: Int, high: Int) -> Int:
     """Where the publication's own record begins in a payload: see `streams.payload`."""
     if low == high or data[low] != MARK:
@@ -84,10 +108,12 @@ def packed_ends(
     payload: U8,
     payload_at: I64,
     id_at: I64,
+    suffix: I64,
     value_at: I64,
     ends: I64,
 ) -> None:
-    """Sizes of packed payloads. Publication i is row `rows[i]` of the chunk, and has found `first[i]:last[i]`, the latest first."""
+    """Sizes of packed payloads. Publication i is row `rows[i]` of the chunk, and has found `first[i]:last[i]`, the latest first, by names
+    that end with the topic of i: `suffix[i]` bytes."""
     end = np.int64(0)
     for i in range(len(rows)):
         low, high = payload_at[first[i]], payload_at[first[i] + 1]
@@ -95,14 +121,14 @@ def packed_ends(
         end += value_at[rows[i] + 1] - value_at[rows[i]]
         if joins[rows[i]]:
             for found in range(first[i], last[i]):
-                end += 2 + id_at[found + 1] - id_at[found]
+                end += 2 + id_at[found + 1] - id_at[found] - suffix[i]
         ends[i + 1] = end
 
 
 @njit(cache=True, nogil=True)
 def pack_all(
     first: I64, last: I64, rows: I64, joins: npt.NDArray[np.bool_], payload: U8, payload_at: I64, ids: U8, id_at: I64,
-    values: U8, value_at: I64, ends: I64, out: U8,
+    suffix: I64, values: U8, value_at: I64, ends: I64, out: U8,
 ) -> None:  # fmt: skip
     for i in range(len(rows)):
         at = ends[i]
@@ -119,7 +145,7 @@ def pack_all(
         at += 2
         if joins[row]:
             for found in range(first[i], last[i]):
-                length = id_at[found + 1] - id_at[found]
+                length = id_at[found + 1] - id_at[found] - suffix[i]
                 out[at] = length >> 8
                 out[at + 1] = length & 0xFF
                 at = copy(ids, id_at[found], length, out, at + 2)

@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-LIMIT: Final = 20_000  # records that wait in a lane; then the agent, and behind it the consumer, waits
+LIMIT: Final = 20_000  # records that wait in a lane; then its partition is not fetched, and those of other lanes are
 SILENCE: Final = 1.0  # seconds after which a silent partition is told that time goes on
 
 
 class Lane:
     """`handle` is called with all that is waiting, one call at a time; `silent` when nothing has come for a second.
 
-    An exception of either ends the lane and goes to `failed`, which ends the worker.
+    `hold` is called with True when no more should be fetched for this lane, and with False when there is room again. Nobody waits for a
+    lane: what was on its way when it became full is taken as well, and that is bounded by the fetches.
+
+    An exception of `handle` or `silent` ends the lane and goes to `failed`, which ends the worker.
     """
 
     def __init__(
@@ -21,12 +24,13 @@ class Lane:
         handle: Callable[[list[Any]], Awaitable[None]],
         silent: Callable[[], Awaitable[None]],
         failed: Callable[[BaseException], Awaitable[None]],
+        hold: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        self._handle, self._silent, self._failed = handle, silent, failed
+        self._handle, self._silent, self._failed, self._hold = handle, silent, failed, hold
         self._waiting: list[Any] = []
         self._stopped = False
         self._come = asyncio.Event()
-        self._room = asyncio.Event()
+        self._held = False
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()  # when there was something to do
         self._busy = False
@@ -38,18 +42,17 @@ class Lane:
         return len(self._waiting)
 
     async def put(self, records: Sequence[Any]) -> None:
-        while len(self._waiting) >= LIMIT:
-            self._room.clear()
-            await self._room.wait()
         self._waiting += records
         self._come.set()
+        if len(self._waiting) >= LIMIT and not self._held:
+            self._held = True
+            self._hold(True)
 
     async def stop(self) -> None:
         """Drops what waits: it is not committed, and the next owner reads it. Lets what runs end. Told by a flag: a cancellation could
         cut off what runs."""
         self._stopped = True
         self._waiting = []
-        self._room.set()
         self._come.set()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -69,7 +72,9 @@ class Lane:
                     return
                 records, self._waiting = self._waiting, []
                 self._come.clear()
-                self._room.set()
+                if self._held:
+                    self._held = False
+                    self._hold(False)
                 self._busy = True
                 await (self._handle(records) if records else self._silent())
                 self._busy, self._last = False, self._loop.time()

@@ -15,10 +15,22 @@ from typing import Any, Final
 import numpy as np
 
 from pastforward.topics import Topics
-from schemas import NotificationColumns, Registry, Rendezvous, Texts, encode, encode_notifications
+from schemas import (
+    Registry,
+    Rendezvous,
+    SchemaError,
+    Texts,
+    dead_letter,
+    decode_rendezvous,
+    encode,
+    encode_notifications,
+)
 from schemas.codec import Format
 from schemas.columns import SUBSCRIBER
-from streams.engine import Engine
+from schemas.errors import refusal
+from schemas.limits import MAX_CANONICAL_BYTES
+from streams.engine import Effects, Engine
+from streams.guard import in_halves, warn
 from streams.metrics import Metrics
 from streams.notifications import PHASES
 from streams.outgoing import Outgoing
@@ -41,6 +53,17 @@ class Sinks:
     registry: Registry | None
 
 
+def check_sizes(what: str, values: Sequence[bytes]) -> None:
+    """What the broker would not take is refused, with the record that leads to it."""
+    largest = max(map(len, values), default=0)
+    if largest > MAX_CANONICAL_BYTES:
+        raise SchemaError(
+            "too_large",
+            f"the record leads to {what} of {largest} bytes, above the {MAX_CANONICAL_BYTES} that its topic takes: "
+            f"shorten its texts",
+        )
+
+
 class Matcher:
     """One per rendezvous partition; used by one chunk at a time."""
 
@@ -53,43 +76,87 @@ class Matcher:
         return EVERYTHING
 
     def process(self, records: Sequence[Any]) -> Outgoing:
-        effects = self._engine.process(
+        with self._engine.chunk(
             [r.value for r in records], [r.timestamp * 1000 for r in records], [r.offset for r in records]
-        )
-        sinks, topics = self._sinks, self._sinks.topics
+        ) as effects:
+            outgoing = self._outgoing(effects)
+        self._count(effects)
+        return outgoing
+
+    def _outgoing(self, effects: Effects) -> Outgoing:
+        sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
         for told in effects.columns():
             values = encode_notifications(told, sinks.format, sinks.registry)
+            check_sizes("a notification", values)
             outgoing.send_keyed(topics.notifications, sinks.partitions, told.recipient_id, values)
-            self._count(told)
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]
             offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]
+            check_sizes("the holder of an auction", offers)
             outgoing.send_keyed(topics.best_offers, sinks.partitions, Texts.of(keys), offers)
         for request in effects.requests:
             subscription = request.subscription
-            key = f"{subscription.subscription_id}\0{subscription.version}\0{self._engine.number}".encode()
-            outgoing.send(topics.backfill_requests, (0,), key, encode(request, registry=sinks.registry))
-        outgoing.changelog[topics.live, self._engine.number] += effects.live.items()
+            key = f"{subscription.subscription_id}\0{subscription.version}\0{number}".encode()
+            value = encode(request, registry=sinks.registry)
+            check_sizes("a backfill request", [value])
+            outgoing.send(topics.backfill_requests, (0,), key, value)
+        outgoing.changelog[topics.live, number] += effects.live.items()
+        self._log_progress(outgoing)
+        return outgoing
+
+    def _log_progress(self, outgoing: Outgoing) -> None:
+        """Last of a chunk: a recovery looks for it at the end of the changelog."""
+        engine = self._engine
+        progress = encode_progress(engine.progress, engine.applied)
+        outgoing.log(self._sinks.topics.live, engine.number, PROGRESS, progress)
+
+    def refuse(self, record: Any, error: Exception) -> Outgoing:
+        """The record has no effect, here and in every replay, but for the time that it tells."""
+        engine, topics = self._engine, self._sinks.topics
+        reason = refusal(error)
+        warn(f"{topics.rendezvous} partition {engine.number}", record.offset, error)
+        engine.refuse(record.offset)
+        (outgoing,) = in_halves(self.process, self._skip, [record])
+        if self._writes_letter(record):
+            arrived_at = record.timestamp * 1000
+            letter = dead_letter(
+                topics.rendezvous, engine.number, record.offset, arrived_at, reason, record.key, record.value
+            )
+            value = encode(letter, registry=self._sinks.registry)
+            outgoing.send(topics.dead_letters, (engine.number % self._sinks.partitions,), record.key, value)
+            self._metrics.dead_letters.labels(reason.kind).inc()
+        return outgoing
+
+    def _writes_letter(self, record: Any) -> bool:
+        """Not while an earlier version of the routing reads the same input, and writes its own."""
+        try:
+            return decode_rendezvous(record.value).routing_version >= self._engine.version
+        except SchemaError:
+            return True
+
+    def _skip(self, record: Any, _: Exception) -> Outgoing:
+        self._engine.skip(record.offset)
+        outgoing = Outgoing()
+        self._log_progress(outgoing)
+        return outgoing
+
+    def _count(self, effects: Effects) -> None:
+        metrics = self._metrics
+        for told in effects.columns():
+            phase = PHASES[told.phase[0]]  # all of one lot are of one phase
+            metrics.notifications.labels(phase).inc(len(told))
+            metrics.matches.labels(phase).inc(int(np.count_nonzero(told.role == SUBSCRIBER)))
         for reason, count in effects.dropped.items():
-            self._metrics.dropped.labels(reason).inc(count)
+            metrics.dropped.labels(reason).inc(count)
         if effects.moved:
-            self._metrics.moved.inc(len(effects.moved))
+            metrics.moved.inc(len(effects.moved))
             log.warning(
                 "%d subscriptions came through another partition than before, such as %r: the higher version wins, but one id "
                 "must keep to one partition (murmur2, Java's default partitioner, sees to it)",
                 len(effects.moved),
                 effects.moved[0].decode(),
             )
-        progress = encode_progress(self._engine.progress, self._engine.applied)
-        outgoing.log(topics.live, self._engine.number, PROGRESS, progress)
-        return outgoing
-
-    def _count(self, told: NotificationColumns) -> None:
-        """All of one lot are of one phase."""
-        phase = PHASES[told.phase[0]]
-        self._metrics.notifications.labels(phase).inc(len(told))
-        self._metrics.matches.labels(phase).inc(int(np.count_nonzero(told.role == SUBSCRIBER)))
 
     def idle(self) -> Outgoing | None:
         """A tick, as long as there is anything that time could end."""
@@ -99,6 +166,12 @@ class Matcher:
         outgoing = Outgoing()
         tick = Rendezvous("none", 0, 0, 0, engine.version, (engine.number,))
         outgoing.send(self._sinks.topics.rendezvous, (engine.number,), None, encode(tick))
+        return outgoing
+
+    def passed(self, offset: int) -> Outgoing:
+        self._engine.skip(offset - 1)
+        outgoing = Outgoing()
+        self._log_progress(outgoing)
         return outgoing
 
     def committed(self, offset: int) -> None:

@@ -22,6 +22,9 @@ class Metrics:
         self.dead_letters = Counter("dead_letters", "Input records that could not be taken", ["kind"], **made)
         self.dropped = Counter("dropped", "Records without effect, by reason", ["reason"], **made)
         self.moved = Counter("moved_subscriptions", "Subscriptions that came through two partitions", **made)
+        self.interruptions = Counter(
+            "interruptions", "Transactions that the broker has given up: the partitions are taken over again", **made
+        )
         self.chunk_records = Histogram("chunk_records", "Records in a chunk", ["topic"], buckets=RECORDS, **made)
         self.compute = Histogram("compute_seconds", "Computing a chunk", ["topic"], buckets=SECONDS, **made)
         self.send = Histogram("send_seconds", "Sending and committing a chunk", ["topic"], buckets=SECONDS, **made)

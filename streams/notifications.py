@@ -43,8 +43,9 @@ def tell(
     partition, offset = subscribers.partition[handles].tolist(), subscribers.offset[handles].tolist()
     versions = [b"%d-%d" % version for version in zip(partition, offset, strict=True)]
     publications: list[Any] = list(columns.id.take(rows))
+    topics = [topic or b"" for topic in columns.topic.take(rows)]
     # zero bytes separate them: ids hold none
-    stems = [b"%b\0%b\0%b" % each for each in zip(names, versions, publications, strict=True)]
+    stems = [b"%b\0%b\0%b\0%b" % each for each in zip(names, versions, publications, topics, strict=True)]
 
     def made(role: int, pairs: Rows, ids: list[bytes], recipients: Texts) -> Told:
         some = len(pairs) < len(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from streams.courtesy import PIECE, Courtesy
-from streams.delivery import TOGETHER, Chunk, Sender
+from streams.delivery import TOGETHER, Chunk, Interrupted, Sender
+from streams.guard import after_failure, in_halves, is_fault
 from streams.memory import give_back
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
@@ -50,9 +51,15 @@ class _Flight(NamedTuple):
     sent: asyncio.Task[None]
 
 
+def _joined(parts: list[Outgoing]) -> Outgoing:
+    return parts[0] if len(parts) == 1 else Outgoing.joined(parts)
+
+
 class Owned:
-    """`position`: up to there everything is computed. The state is made durable now and then, when everything computed is safe at the
-    broker: so it is never ahead of the committed offset, and what it lacks is replayed from the log."""
+    """`position`: up to there everything is computed. `passed`: up to where nothing more will come than what has been handled, behind the
+    markers of transactions and other holes; it is committed as well, as retention may leave a log that begins there. The state is made
+    durable now and then, when everything computed is safe at the broker: so it is never ahead of the committed offset, and what it lacks is
+    replayed from the log."""
 
     def __init__(
         self,
@@ -62,12 +69,15 @@ class Owned:
         position: int,
         metrics: Metrics,
         courtesy: Courtesy | None = None,
+        passed: Callable[[Owned], int] | None = None,
     ) -> None:
         self.partition = partition
         self.sender = sender
         self.stage = stage
         self.position = position
         self._courtesy = courtesy
+        self._passed = passed
+        self._told = position  # up to there the stage knows
         self._computing: tuple[float, float] | None = None  # since when, and the arrival of the first record
         self._flights: deque[_Flight] = deque()
         self._unsettled = 0  # records
@@ -139,14 +149,17 @@ class Owned:
     async def _handle(self, records: Sequence[Any]) -> int:
         """Returns the number of records that are sent."""
         outgoing, begun = await self._compute(records)
-        self.position = records[-1].offset + 1
+        self.position = self._told = records[-1].offset + 1
+        if self._passed is not None:
+            self.position = max(self.position, self._passed(self))
         self._since += len(records)
         self._unsettled += len(records)
         sent = asyncio.create_task(self.sender.send(Chunk(self.partition, outgoing, self.position)))
         flight = _Flight(*begun, self._computed, len(records), sent)
         self._flights.append(flight)
         sent.add_done_callback(partial(self._count, flight))
-        if self._unsettled >= SETTLE_RECORDS or begun[0] - self._settled_at >= SETTLE:
+        # At the same moments in all partitions, so that at least once, where settling is a transaction, they share it.
+        if self._unsettled >= SETTLE_RECORDS or begun[0] // SETTLE > self._settled_at // SETTLE:
             await self._settle()
         while len(self._flights) >= AHEAD or (self._flights and self._flights[0].sent.done()):
             await self._land()
@@ -154,7 +167,7 @@ class Owned:
 
     async def _compute(self, records: Sequence[Any]) -> tuple[Outgoing, tuple[float, float]]:
         """Also: when it was begun, and when its first record had arrived."""
-        process = self.stage.process
+        process = self._process
         if self._courtesy is not None and self._courtesy.guest():
             async with self._courtesy:
                 begun = time.perf_counter(), records[0].timestamp / 1000
@@ -162,10 +175,23 @@ class Owned:
         else:
             begun = self._computing = time.perf_counter(), records[0].timestamp / 1000
             quick = len(records) <= SMALL and self._computed < QUICK
-            outgoing = process(records) if quick else await asyncio.to_thread(process, records)
+            outgoing = await self._quickly(records) if quick else await asyncio.to_thread(process, records)
         self._computed = time.perf_counter() - begun[0]
         self._computing = None
         return outgoing, begun
+
+    def _process(self, records: Sequence[Any]) -> Outgoing:
+        return _joined(in_halves(self.stage.process, self.stage.refuse, records))
+
+    async def _quickly(self, records: Sequence[Any]) -> Outgoing:
+        """In the event loop, unless it fails: then it takes its time."""
+        try:
+            return self.stage.process(records)
+        except Exception as error:
+            if is_fault(error):
+                raise
+            stage = self.stage
+            return _joined(await asyncio.to_thread(after_failure, error, stage.process, stage.refuse, records))
 
     async def _land(self) -> None:
         """Waits for the oldest flight."""
@@ -204,9 +230,22 @@ class Owned:
             if self._since > FLOOD:
                 self._since = 0
                 await asyncio.to_thread(give_back)
-            outgoing = self.stage.idle()
-            if outgoing is not None:
-                await self.sender.send(Chunk(self.partition, outgoing, None))
+            await self._pass(self.stage.idle())
+
+    async def _pass(self, outgoing: Outgoing | None = None) -> None:
+        """Commits where the consumer stands, with what else there is to send."""
+        passed = self.position if self._passed is None else max(self.position, self._passed(self))
+        told = self.stage.passed(passed) if passed > self._told else None
+        self._told = passed
+        offset = passed if told is not None or passed > self.position else None
+        parts = [part for part in (told, outgoing) if part is not None]
+        if not parts and offset is None:
+            return
+        self.position = passed
+        await self.sender.send(Chunk(self.partition, _joined(parts) if parts else Outgoing(), offset))
+        if offset is not None:
+            self._unsettled += 1
+            await self._settle()
 
     async def release(self) -> None:
         """Lets what is in flight end."""
@@ -215,8 +254,9 @@ class Owned:
             try:
                 if not self._failed:
                     await self._settle()
-            except OVERTAKEN:
-                pass  # somebody else's by now, who does again what was not committed
+                    await self._pass()
+            except (*OVERTAKEN, Interrupted):
+                pass  # somebody else's by now, or to be taken over again: what was not committed is done again
             finally:
                 await asyncio.gather(*(flight.sent for flight in self._flights), return_exceptions=True)
                 self.stage.close()

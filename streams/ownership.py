@@ -2,41 +2,47 @@
 
 On assignment: start the sender; fence old owners and read the committed offsets (`streams.claims`); bring the state of each stage to its
 offset without emitting; seek; process. Every step is undone if another rebalance overtakes it.
+
+When the broker has given a transaction up, because it was away or because somebody else owns the partitions by now, nobody here knows what
+is safe. Then the worker joins its group again: it releases everything without a commit, and takes over what the group gives it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
-from pastforward.errors import UserError
-from state.errors import StoreError
 from streams.claims import Claim, claim
 from streams.connection import Connection
 from streams.courtesy import Courtesy
-from streams.delivery import Offsets, Sender
+from streams.delivery import Offsets, Sender, is_interruption
+from streams.ends import lost_changelog, made_anew, out_of_range
 from streams.lane import Lane
+from streams.marks import mark, read_mark
 from streams.matcher import Matcher
 from streams.memory import give_back
 from streams.metrics import Metrics
 from streams.owned import OVERTAKEN, Owned
-from streams.readback import first_offsets
+from streams.readback import both_ends
+from streams.recovery import Meter
 from streams.stage import Stage
 
 log = logging.getLogger("pastforward.worker")
 
-FULL: Final = os.strerror(errno.ENOSPC)  # RocksDB says it in the same words
-MakeSender = Callable[[], Sender]
+REJOIN: Final = 1.0  # seconds until the group is joined again: a broker that was away is asked for much at once
+
+MakeSender = Callable[[Mapping[str, str]], Sender]  # with the ids of the topics
+TopicIds = Callable[[Iterable[str]], Awaitable[dict[str, str]]]
+Resume = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
 MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
 
 
@@ -50,6 +56,8 @@ class Ownership:
         make_sender: MakeSender,
         refresh: Callable[[], Awaitable[None]],
         make_stage: MakeStage,
+        topic_ids: TopicIds,
+        resume: Resume,
         metrics: Metrics,
         courtesy: Courtesy | None = None,
     ) -> None:
@@ -58,13 +66,19 @@ class Ownership:
         self._make_sender = make_sender
         self._refresh = refresh
         self._make_stage = make_stage
+        self._topic_ids = topic_ids
+        self._resume = resume
+        self._ids: dict[str, str] = {}
         self._metrics = metrics
         self._courtesy = courtesy
         self._owned: dict[TP, Owned] = {}
         self._lanes: dict[TP, Lane] = {}
+        self._given_up: list[Lane] = []
         self._sender: Sender | None = None
         self._complete = False
         self._retired = False
+        self._rejoining: asyncio.Task[None] | None = None
+        self._taking: float | None = None  # since when a takeover has been under way
 
     @property
     def positions(self) -> dict[TP, int]:
@@ -83,6 +97,11 @@ class Ownership:
         """How long the slowest chunk has been in the works."""
         now = time.perf_counter()
         return max((now - one.busy_since for one in self._owned.values() if one.busy_since is not None), default=0.0)
+
+    @property
+    def takeover_seconds(self) -> float:
+        """How long a takeover has been under way without any progress: reading back what is large takes its time."""
+        return 0.0 if self._taking is None else time.perf_counter() - max(self._taking, Meter.last)
 
     @property
     def delay(self) -> float:
@@ -121,7 +140,10 @@ class Ownership:
 
     async def nudge(self) -> None:
         for owned in list(self._owned.values()):
-            await owned.nudge()
+            try:
+                await owned.nudge()
+            except Exception as error:
+                await self.failed(error)
 
     async def retire(self) -> None:
         """This version of the routing is over: its group may give what it likes, nothing is taken any more."""
@@ -131,6 +153,7 @@ class Ownership:
     async def close(self) -> None:
         """For good: a takeover that is under way comes to nothing."""
         self._retired = True
+        self._stop_rejoining()
         await self.release()
 
     async def _rest(self) -> None:
@@ -139,25 +162,37 @@ class Ownership:
 
     async def release(self) -> None:
         self._complete = False
-        lanes, owned = list(self._lanes.values()), list(self._owned.values())
-        self._lanes.clear()
+        self._lanes_of_nobody()
+        lanes, self._given_up = self._given_up, []
+        owned = list(self._owned.values())
         self._owned.clear()
         await asyncio.gather(*(one.release() for one in owned))
         await asyncio.gather(*(lane.stop() for lane in lanes))
+        if lanes:
+            self._app.consumer.release_all()
         sender, self._sender = self._sender, None
         if sender is not None:
             await sender.stop()
 
     async def takeover(self) -> None:
+        self._taking = time.perf_counter()
+        try:
+            await self._take_over()
+        finally:
+            self._taking = None
+
+    async def _take_over(self) -> None:
         if self._retired:
             await self._rest()
             return
+        self._stop_rejoining()
         generation = self._app.consumer_generation_id
         await self.release()
         partitions = sorted(TopicPartition(*partition) for partition in self._app.consumer.assignment())
-        sender = self._make_sender()
-        await sender.start()
+        self._ids = await self._topic_ids(self._app.consumer._thread._consumer.subscription())
+        sender = self._make_sender(self._ids)
         try:
+            await sender.start()
             positions = await claim(partitions, sender.name, self._connection, self._claims, self._begin, self.commit)
             await self._refresh()  # what the last owners have said to the directory counts
         except BaseException as error:
@@ -186,29 +221,61 @@ class Ownership:
         self._sender = sender
         for one in owned:
             key = TP(*one.partition)
+            self._app.consumer.handed[key] = one.position
             self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
             self._owned[key] = one
-            self._lanes[key] = Lane(one.handle, one.silent, self.failed)
+            self._lanes[key] = Lane(one.handle, one.silent, self.failed, partial(self._app.consumer.hold, key))
         self._complete = True
         log.info("owner of %d partitions", len(owned))
 
     async def failed(self, error: BaseException) -> None:
-        """Nothing may go on after a chunk has failed: what it has read is not committed, and is read again after a restart."""
-        if FULL in str(error):
-            log.error("the worker stops: the disk is full (%s); make room, and start it again: nothing is lost", error)
-        else:
-            clear = isinstance(error, UserError | StoreError)
-            log.error("the worker stops: %s", error, exc_info=None if clear else error)
-        await self._app.crash(error)
+        """Nothing may go on after a chunk has failed: what it has read is not committed, and is read again, here or after a restart."""
+        if not is_interruption(error):
+            await self._app.crash(error)
+        elif (
+            self._rejoining is None and not self._retired
+        ):  # whoever lets go of everything has nothing to take over again
+            log.warning("%s; the partitions are taken over again, nothing is lost", error)
+            self._metrics.interruptions.inc()
+            self._complete = False
+            self._lanes_of_nobody()
+            self._rejoining = asyncio.create_task(self._rejoin())
+
+    def _lanes_of_nobody(self) -> None:
+        """What is polled from now on is dropped: it is read again, from the committed offset."""
+        self._given_up += self._lanes.values()
+        self._lanes.clear()
+
+    def _stop_rejoining(self) -> None:
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+            self._rejoining = None
+
+    async def _rejoin(self) -> None:
+        """A request that meets a join which is under way is forgotten, so it is made until a takeover has begun."""
+        while True:
+            await asyncio.sleep(REJOIN)
+            if not self._app.rebalancing:
+                self._app.consumer._thread._consumer._coordinator.request_rejoin()
 
     async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
         stage = await self._make_stage(partition, position)
-        return Owned(partition, sender, stage, position, self._metrics, self._courtesy)
+        return Owned(partition, sender, stage, position, self._metrics, self._courtesy, self._passed)
+
+    def _passed(self, owned: Owned) -> int:
+        """Where the consumer stands, if all that it has handed out is computed."""
+        consumer = self._app.consumer
+        if consumer.handed.get(TP(*owned.partition), 0) > owned.position:
+            return owned.position
+        assignment = consumer._thread._consumer._subscription.subscription.assignment
+        state = None if assignment is None else assignment.state_value(owned.partition)
+        return int(state.position) if state is not None and state.has_valid_position else owned.position
 
     async def commit(self, offsets: Offsets) -> None:
         """Refused to whoever is not a member of the present generation."""
         thread = self._app.consumer._thread
-        await thread.call_thread(thread._consumer.commit, offsets)
+        marked = {p: (offset, mark(owner, self._ids)) for p, (offset, owner) in offsets.items()}
+        await thread.call_thread(thread._consumer.commit, marked)
 
     async def _claims(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
         thread = self._app.consumer._thread
@@ -216,15 +283,45 @@ class Ownership:
         found = await thread.call_thread(coordinator.fetch_committed_offsets, list(partitions))
         none = OffsetAndMetadata(-1, "")
         claims = {partition: found.get(partition, none) for partition in partitions}
-        return {p: Claim(None if c.offset < 0 else c.offset, c.metadata or "") for p, c in claims.items()}
+        return {p: Claim(None if c.offset < 0 else c.offset, *read_mark(c.metadata or "")) for p, c in claims.items()}
 
     async def _begin(self, claims: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
-        first = await first_offsets(self._connection, claims) if claims else {}
-        for partition, (committed, _) in claims.items():
-            if committed is not None and committed < first[partition]:
-                raise UserError(
-                    f"{partition.topic} partition {partition.partition} was read up to offset {committed}, but its log begins "
-                    f"at {first[partition]}: {first[partition] - committed} records are gone. Raise the topic's retention; to go on "
-                    f"without them, set the group's offset with kafka-consumer-groups --reset-offsets"
-                )
-        return {p: first[p] if claim.offset is None else claim.offset for p, claim in claims.items()}
+        """Raises `UserError` if what was committed does not fit the log that is there."""
+        ends = await both_ends(self._connection, claims)
+        missing = [partition for partition, found in claims.items() if found.offset is None]
+        known = await self._resume(missing) if missing else {}
+        if known:
+            log.warning(
+                "the group %s has no offset of %d partitions, although they were read: it was deleted or has expired. They are "
+                "read on from where the changelogs say",
+                self._app.conf.id,
+                len(known),
+            )
+        before = await self._earlier_ids()
+        for topic in sorted(before.keys() - self._app.consumer._thread._consumer.subscription()):
+            if topic in self._ids and before[topic] != {self._ids[topic]}:
+                raise lost_changelog(topic, min(before[topic] - {self._ids[topic]}), self._ids[topic])
+        positions = {}
+        for partition, found in claims.items():
+            first, end = ends[partition]
+            position = positions[partition] = known.get(partition, first) if found.offset is None else found.offset
+            now = self._ids.get(partition.topic)
+            others = before.get(partition.topic, set()) - {now}
+            if now is not None and others:
+                raise made_anew(partition, position, first, end, min(others), now)
+            error = out_of_range(partition, self._app.conf.id, position, first, end)
+            if error is not None:
+                raise error
+        return positions
+
+    async def _earlier_ids(self) -> dict[str, set[str]]:
+        """The ids of the topics when offsets were committed, whoever committed them."""
+        consumer = self._app.consumer._thread._consumer
+        everything = [
+            TopicPartition(t, p) for t in consumer.subscription() for p in consumer.partitions_for_topic(t) or ()
+        ]
+        earlier: dict[str, set[str]] = {}
+        for found in (await self._claims(everything)).values():
+            for topic, topic_id in found.topic_ids.items():
+                earlier.setdefault(topic, set()).add(topic_id)
+        return earlier

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import orjson
 
+from schemas import SchemaError
+from schemas.codec import parse_json
+from schemas.fields import flag, integer, small, text
 from streams.gone import NEVER, Gone
+
+FORMAT: Final = 2  # of the state that it stands for; in the first one publications were known by their id alone
+MOST_REFUSED: Final = 10_000  # offsets: every chunk logs them
 
 
 @dataclass(slots=True)
@@ -22,6 +29,23 @@ class Progress:
         False  # only what came under an earlier version of the routing was seen: auctions are still that version's
     )
 
+    hot_window: int = 0  # that it was reached with; 0: not known
+    refused: dict[int, int] = field(default_factory=dict)
+    """Rendezvous offsets of records that the matcher has refused, with the log time at each: a replay refuses them again."""
+
+    def copy(self) -> Progress:
+        return replace(self, seen=dict(self.seen), gone=self.gone.copy(), refused=dict(self.refused))
+
+    def refuse(self, offset: int) -> None:
+        self.refused[offset] = self.log_time
+        while len(self.refused) > MOST_REFUSED:
+            del self.refused[next(iter(self.refused))]
+
+    def forget_refused(self, before: int) -> None:
+        """Those refused earlier: no replay and no rebuild goes back that far."""
+        while self.refused and next(iter(self.refused.values())) < before:
+            del self.refused[next(iter(self.refused))]
+
     def cut(self) -> dict[int, int]:
         """The highest offset seen of each publications partition."""
         return {partition: offset for (topic, partition), offset in self.seen.items() if topic == "publications"}
@@ -36,15 +60,43 @@ def encode_progress(progress: Progress, offset: int) -> bytes:
             "complete_from": progress.complete_from,
             "gone": [progress.gone.published, progress.gone.expires],
             "silent": progress.silent,
+            "refused": list(progress.refused.items()),
+            "hot_window": progress.hot_window,
+            "format": FORMAT,
         }
     )
 
 
+def is_current(value: bytes | None) -> bool:
+    """Does it stand for a state that this version can go on with?"""
+    if value is None:
+        return False
+    try:
+        return bool(parse_json(value)["format"] == FORMAT)
+    except (SchemaError, KeyError, TypeError):
+        return False
+
+
 def decode_progress(value: bytes) -> tuple[Progress, int]:
-    """The progress, and the offset that it was reached at."""
-    fields = orjson.loads(value)
-    seen = {(topic, partition): at for topic, partition, at in fields["seen"]}
-    progress = Progress(
-        fields["log_time"], seen, fields["complete_from"], Gone(*fields["gone"]), fields.get("silent", False)
-    )
-    return progress, fields["offset"]
+    """The progress, and the offset that it was reached at. Raises `SchemaError` on bytes that are none."""
+    try:
+        fields = parse_json(value)
+        seen = {
+            (text(topic, "seen"), small(partition, "seen")): integer(at, "seen")
+            for topic, partition, at in fields["seen"]
+        }
+        published, expires = fields["gone"]
+        gone = Gone(integer(published, "gone"), integer(expires, "gone"))
+        log_time, complete_from = (
+            integer(fields["log_time"], "log_time"),
+            integer(fields["complete_from"], "complete_from"),
+        )
+        refused = {integer(at, "refused"): integer(time, "refused") for at, time in fields.get("refused", ())}
+        silent = flag(fields.get("silent", False), "silent")
+        hot_window = integer(fields.get("hot_window", 0), "hot_window")
+        progress = Progress(log_time, seen, complete_from, gone, silent, hot_window, refused)
+        return progress, integer(fields["offset"], "offset")
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError("malformed", f"this is no progress of a partition: {error!r}") from None

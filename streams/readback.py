@@ -16,10 +16,10 @@ WAIT_MS: Final = 500
 
 
 @asynccontextmanager
-async def reader(connection: Connection) -> AsyncIterator[AIOKafkaConsumer]:
+async def reader(connection: Connection, isolation_level: str = "read_committed") -> AsyncIterator[AIOKafkaConsumer]:
     consumer = AIOKafkaConsumer(
         **connection.arguments(),
-        isolation_level="read_committed",
+        isolation_level=isolation_level,
         enable_auto_commit=False,
         auto_offset_reset="none",
         max_partition_fetch_bytes=FETCH_BYTES,
@@ -65,7 +65,14 @@ async def offset_at(connection: Connection, partition: TopicPartition, micros: i
         return None if found is None else int(found.offset)
 
 
-async def first_offsets(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    async with reader(connection) as consumer:
-        found: dict[TopicPartition, int] = await consumer.beginning_offsets(list(partitions))
-        return found
+async def both_ends(
+    connection: Connection, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """The first offset of each log, and the one behind its last, committed or not."""
+    asked = list(partitions)
+    if not asked:
+        return {}
+    async with reader(connection, isolation_level="read_uncommitted") as consumer:
+        first = await consumer.beginning_offsets(asked)
+        end = await consumer.end_offsets(asked)
+        return {partition: (int(first[partition]), int(end[partition])) for partition in asked}

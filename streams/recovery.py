@@ -6,32 +6,45 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
 
 from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
 from pastforward.topics import Topics
-from state import Store
+from schemas import SchemaError
+from state import Store, UnusableError
+from state.rocks import is_corruption
 from streams import auctions, repeats
 from streams.connection import Connection
 from streams.engine import PROGRESS as KEPT_PROGRESS
 from streams.engine import Engine
 from streams.gone import FOREVER, Gone
+from streams.guard import in_halves, warn
 from streams.matcher import PROGRESS
-from streams.progress import Progress, decode_progress
-from streams.readback import bounds, offset_at, stretch
+from streams.owned import AHEAD, MOST
+from streams.progress import Progress, decode_progress, is_current
+from streams.readback import both_ends, bounds, offset_at, stretch
 from streams.routes import Routes
 from streams.routing import Directory
 
 log = logging.getLogger("pastforward.recovery")
 
+TAIL: Final = 16  # records at the end of a changelog: the last one is the progress, transactions leave markers
+BACK: Final = AHEAD * MOST  # records of an input whose outputs may have been on their way when a worker ended
 REPORT_SECONDS: Final = 2.0  # longer work says how far it is
+
+
+class StaleError(UserError):
+    """The local state does not fit the log. Kafka alone has all that is needed to rebuild it."""
 
 
 class Meter:
     """Says how far a recovery is, how fast, and how long it will take."""
+
+    last: ClassVar[float] = 0.0  # when any recovery of this process went on, of the performance counter
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total = what, total
@@ -40,6 +53,7 @@ class Meter:
 
     def add(self, records: int) -> None:
         self._done += records
+        Meter.last = time.perf_counter()
         now = time.monotonic()
         if now - self._said >= REPORT_SECONDS:
             self._said = now
@@ -66,12 +80,17 @@ async def recover_routes(connection: Connection, topics: Topics, number: int) ->
     return routes
 
 
+def is_useless(error: Exception) -> bool:
+    """Whether a local state is what cannot be used, and not the machine or the broker."""
+    return isinstance(error, StaleError | UnusableError) or is_corruption(error)
+
+
 def open_whole(make: Callable[[], Store]) -> Store:
     """A store as it was left. One whose rebuilding was cut off begins anew: it holds a part of the publications, and no subscription."""
     store = make()
-    if store.offset is None or store.get_meta(KEPT_PROGRESS) is not None:
+    if store.offset is None or is_current(store.get_meta(KEPT_PROGRESS)):
         return store
-    log.info("the rebuilding of %s was cut off, and begins anew", store.path)
+    log.info("%s is not whole, or of an earlier version: it is rebuilt", store.path)
     store.close()
     shutil.rmtree(store.path)
     return make()
@@ -87,21 +106,88 @@ async def recover_engine(
         await _rebuild(connection, topics, engine, committed, rendezvous, first, entry)
         return
     if engine.offset > committed:
-        raise UserError(
-            f"the state of partition {engine.number} is at offset {engine.offset}, but the group has committed {committed}: "
-            f"the topics are not those that it was made from. Move it away, and it is rebuilt from Kafka"
-        )
+        raise StaleError(f"it is at offset {engine.offset}, but the group has committed {committed}")
     if engine.offset < first:
-        raise UserError(
-            f"the state of partition {engine.number} is at offset {engine.offset}, but its log begins at {first}. "
-            f"Move it away, and it is rebuilt from Kafka"
-        )
-    await asyncio.to_thread(engine.load)
+        raise StaleError(f"it is at offset {engine.offset}, but its log begins at {first}")
+    try:
+        await asyncio.to_thread(engine.load)
+    except SchemaError as error:
+        raise StaleError(f"it cannot be read: {error}") from error
+    if engine.offset < committed:
+        latest = await _latest_progress(connection, TopicPartition(topics.live, engine.number))
+        if latest is not None:
+            engine.progress.refused |= latest[0].refused
     async for records in _metered(connection, rendezvous, engine.offset, committed):
-        values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
-        await asyncio.to_thread(engine.process, values, stamps, [r.offset for r in records])
+        await asyncio.to_thread(_replay, engine, records)
         engine.commit(records[-1].offset + 1)
     engine.commit(committed)
+
+
+def _replay(engine: Engine, records: Sequence[Any]) -> None:
+    """What the worker that came here first has refused is known; what raises for other reasons is refused as well."""
+
+    def process(some: Sequence[Any]) -> None:
+        engine.process([r.value for r in some], [r.timestamp * 1000 for r in some], [r.offset for r in some])
+
+    in_halves(process, partial(_refuse, engine, process), records)
+
+
+def _refuse(engine: Engine, process: Callable[[Sequence[Any]], None], record: Any, error: Exception) -> None:
+    warn(f"replay of rendezvous partition {engine.number}", record.offset, error)
+    engine.refuse(record.offset)
+    in_halves(process, lambda refused, _: engine.skip(refused.offset), [record])
+
+
+async def resume(
+    connection: Connection, topics: Topics, partitions: int, wanted: Sequence[TopicPartition], *, exactly_once: bool
+) -> dict[TopicPartition, int]:
+    """Where partitions were read up to, as the changelogs say, for which the group has no offset any more. Of what has never been read
+    they know nothing.
+
+    A rendezvous partition: the offset of its last progress, which was written together with its outputs. An input: behind the last record
+    of it that any rendezvous partition has seen, as all before that one has been routed; what is routed again is recognised there. At least
+    once, records before it may have been on their way to other partitions.
+    """
+    changelogs = [TopicPartition(topics.live, number) for number in range(partitions)]
+    written = [changelog for changelog, (_, end) in (await both_ends(connection, changelogs)).items() if end]
+    found = await asyncio.gather(*(_latest_progress(connection, changelog) for changelog in written))
+    reached: dict[TopicPartition, int] = {}
+    inputs = {"subscriptions": topics.subscriptions, "publications": topics.publications}
+    for changelog, latest in zip(written, found, strict=True):
+        if latest is None:
+            continue
+        progress, offset = latest
+        reached[TopicPartition(topics.rendezvous, changelog.partition)] = offset
+        for (origin, number), at in progress.seen.items():
+            place = TopicPartition(inputs[origin], number)
+            reached[place] = max(reached.get(place, 0), at + 1)
+    ends = await both_ends(connection, [place for place in wanted if place in reached])
+    return {
+        place: _adjusted(reached[place], *ends[place], place.topic == topics.rendezvous, exactly_once) for place in ends
+    }
+
+
+def _adjusted(reached: int, first: int, end: int, rendezvous: bool, exactly_once: bool) -> int:
+    if exactly_once:
+        # A log that retention has emptied begins behind the marker of the transaction that its last record came in.
+        return first if rendezvous and reached + 1 == first == end else reached
+    return reached if rendezvous else max(min(first, reached), reached - BACK)
+
+
+async def _latest_progress(connection: Connection, changelog: TopicPartition) -> tuple[Progress, int] | None:
+    """The last one in the changelog, which every chunk writes at its end: the first look at the tail finds it."""
+    first, end = await bounds(connection, changelog)
+    tail = TAIL
+    while True:
+        start = max(first, end - tail)
+        latest = None
+        async for records in stretch(connection, changelog, start, end):
+            latest = next((record for record in reversed(records) if record.key == PROGRESS), latest)
+        if latest is not None:
+            return decode_progress(latest.value)
+        if start == first:
+            return None
+        tail *= 64
 
 
 async def _rebuild(
@@ -122,24 +208,37 @@ async def _rebuild(
                 f"partition {engine.number} has been matched up to offset {committed}, but {topics.live} is empty: its "
                 f"subscriptions are lost. Restore that topic, or use another TOPIC_PREFIX and subscribe again"
             )
-        engine.begin(entry)
+        engine.begin(entry, changelog.auctions.values())
+        if changelog.auctions:
+            engine.commit(committed)  # a chunk that fails must not take them along
         return
     known, reached = changelog.progress
     engine.repeats.restore(changelog.repeats)
-    start = await offset_at(connection, rendezvous, known.log_time - 2 * engine.hot_window)
+    engine.rebuild(known)
+    start = await offset_at(connection, rendezvous, engine.rebuilt_from(known.log_time))
     start = first if start is None else max(first, start)
     cut_off = start == first > 0
     async for records in _metered(connection, rendezvous, start, max(committed, reached)):
         if cut_off:
             # What arrived before the first record that is left may be missing, and nothing is known of it.
-            known.complete_from = records[0].timestamp * 1000
+            known.complete_from = max(known.complete_from, records[0].timestamp * 1000)
             known.gone = Gone(FOREVER, FOREVER)
             cut_off = False
-        values, stamps = [r.value for r in records], [r.timestamp * 1000 for r in records]
-        await asyncio.to_thread(engine.remember, values, stamps, [r.offset for r in records], known.log_time)
+        await asyncio.to_thread(_remember, engine, records, known.log_time)
         engine.commit_part(records[-1].offset + 1)
     await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
     engine.commit(committed)
+
+
+def _remember(engine: Engine, records: Sequence[Any], log_time: int) -> None:
+    def remember(some: Sequence[Any]) -> None:
+        values, stamps = [r.value for r in some], [r.timestamp * 1000 for r in some]
+        engine.remember(values, stamps, [r.offset for r in some], log_time)
+
+    def refuse(record: Any, error: Exception) -> None:
+        warn(f"rebuild of rendezvous partition {engine.number}", record.offset, error)
+
+    in_halves(remember, refuse, records)
 
 
 class _Changelog(NamedTuple):
@@ -147,7 +246,7 @@ class _Changelog(NamedTuple):
 
     progress: tuple[Progress, int] | None
     live: list[bytes]
-    auctions: list[bytes]
+    auctions: dict[bytes, bytes]
     repeats: dict[bytes, bytes]
 
 
@@ -166,6 +265,6 @@ async def _read_changelog(connection: Connection, changelog: TopicPartition) -> 
     return _Changelog(
         progress,
         list(held.values()),
-        [value for key, value in others.items() if key.startswith(auctions.KEY)],
+        {key: value for key, value in others.items() if key.startswith(auctions.KEY)},
         {key: value for key, value in others.items() if key.startswith(repeats.KEY)},
     )

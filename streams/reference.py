@@ -25,7 +25,7 @@ from schemas import (
 )
 from schemas.records import Phase
 from streams.gone import FOREVER, Gone
-from streams.identity import notification_id
+from streams.identity import event_name, notification_id
 from streams.progress import Progress
 from streams.routing import Directory, reports
 
@@ -93,8 +93,8 @@ class Partition:
         self.progress = Progress()
         self.subscriptions: dict[str, Live] = {}
         self.publications: list[Held] = []  # in log order
-        self.arrivals: dict[str, int] = {}  # publication id → arrival, within the hot window
-        self.auctions: dict[str, Auction] = {}  # open ones, by publication id
+        self.arrivals: dict[str, int] = {}  # event → arrival, within the hot window
+        self.auctions: dict[str, Auction] = {}  # open ones, by event
 
     def begin(self, entry: Directory) -> None:
         """A version of the routing that is made on a running system reads publications from a point on."""
@@ -103,6 +103,14 @@ class Partition:
             self.progress.complete_from = entry.begins_at
             self.progress.gone = Gone(FOREVER, FOREVER)
         self.progress.silent = True
+
+    def change_window(self, hot_window: int) -> None:
+        """Between two records. What a shorter window has dropped stays with the history."""
+        if hot_window > self.hot_window:
+            self.progress.complete_from = self.horizon
+        if hot_window < self.hot_window:
+            self.progress.gone = Gone(FOREVER, FOREVER)
+        self.hot_window = hot_window
 
     # ---------------------------------------------------------------- one record
 
@@ -168,10 +176,11 @@ class Partition:
         found.removed.append(record.subscription_id)
 
     def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
-        if record.publication_id in self.arrivals:
+        event = event_name(record.publication_id, record.topic)
+        if event in self.arrivals:
             found.dropped = "repeated_publication"
             return
-        self.arrivals[record.publication_id] = envelope.arrived_at
+        self.arrivals[event] = envelope.arrived_at
         earlier = self._earlier(record.topic)
         offer = offer_of(record, earlier[0].record.attributes if earlier else {})
         ids = tuple(h.record.publication_id for h in earlier[:EARLIER]) if record.self_join else ()
@@ -181,7 +190,7 @@ class Partition:
                 if self._matches(live, held):
                     self._notify(live, held, "live", found)
             if record.best is not None:
-                self.auctions[record.publication_id] = Auction(held, self.progress.log_time)
+                self.auctions[event] = Auction(held, self.progress.log_time)
         self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
@@ -245,7 +254,12 @@ class Partition:
             found.notifications.append(
                 Notification(
                     notification_id(
-                        subscription.subscription_id, subscription.version, publication.publication_id, role, change
+                        subscription.subscription_id,
+                        subscription.version,
+                        publication.publication_id,
+                        publication.topic,
+                        role,
+                        change,
                     ),
                     subscription.subscription_id,
                     str(subscription.version),

@@ -45,6 +45,29 @@ class Repeats:
         self._queue: deque[int] = deque()
         self._blocks: dict[int, Block] = {}
         self._next = 0  # slot
+        self._before = 0  # the next slot at `begin`, and since then blocks as they were, None for new ones
+        self._changed: list[tuple[int, Block | None]] = []
+        self._forgotten: list[tuple[int, Block]] = []
+
+    def begin(self) -> None:
+        """From here on every change can be undone; what is staged in the store is the store's to undo."""
+        self._before = self._next
+        self._changed.clear()
+        self._forgotten.clear()
+
+    def undo(self) -> None:
+        for number, block in reversed(self._forgotten):
+            self._queue.appendleft(number)
+            self._blocks[number] = block
+        for number, before in reversed(self._changed):
+            if before is not None:
+                self._blocks[number] = before
+                continue
+            self._blocks.pop(number, None)
+            if self._queue and self._queue[-1] == number:
+                self._queue.pop()
+        self._next = self._before
+        self.begin()
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -60,6 +83,7 @@ class Repeats:
 
     def _put(self, number: int, time: int, dropped: Flags) -> tuple[bytes, bytes]:
         known = self._blocks.get(number)
+        self._changed.append((number, known))
         if known is None:
             block = Block(self._next, time, np.packbits(dropped).tobytes())
             self._queue.append(number)
@@ -76,7 +100,9 @@ class Repeats:
         """Blocks in which the last drop was earlier: what the changelog is not to hold any more."""
         while self._queue and self._blocks[self._queue[0]].time < before:
             number = self._queue.popleft()
-            self._store.put_meta(SLOT + str(self._blocks.pop(number).slot).encode(), None)
+            block = self._blocks.pop(number)
+            self._forgotten.append((number, block))
+            self._store.put_meta(SLOT + str(block.slot).encode(), None)
             self._put_ends()
             yield _key(number)
 

@@ -7,6 +7,7 @@ withdraws it reaches every partition that it reached, whatever changed in betwee
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka import TopicPartition
 
-from matching import Condition, ConditionError
-from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
+from matching.normal_form import NormalForm
 from pastforward.topics import Topics
 from schemas import (
-    Predicate,
+    NEVER,
     PublicationColumns,
     Registry,
     Rendezvous,
@@ -28,18 +28,18 @@ from schemas import (
     Version,
     Withdrawal,
     dead_letter,
+    dead_letter_key,
     decode_publications,
     decode_subscriptions,
     encode,
     encode_rendezvous_publications,
     encode_rendezvous_subscriptions,
 )
-from schemas.columns import NO_BEST
-from schemas.condition_bytes import condition_bytes
-from schemas.limits import MAX_CANONICAL_BYTES
-from schemas.plain import check_window
-from schemas.records import Origin, Where
+from schemas.acceptance import accept_publications, accept_subscription_row
+from schemas.errors import refusal
+from schemas.records import Origin
 from streams.attributes import take
+from streams.guard import warn
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
 from streams.routes import Route, Routes, digest_of
@@ -51,33 +51,7 @@ from streams.stage import Allowed
 
 log = logging.getLogger("pastforward.router")
 
-ALWAYS_BYTES: Final = condition_bytes(ALWAYS)
-SPEAKS_OF_PREVIOUS: Final = PREVIOUS.encode()
-
-
-def normal_form(where: Where) -> NormalForm:
-    """The condition of a record as the matchers read it; what is wrong with it is the sender's to mend."""
-    if where is None:
-        return ALWAYS
-    try:
-        if isinstance(where, str):
-            condition = Condition.parse(where)
-        else:
-            condition = Condition.from_predicates([[_operands(p) for p in disjunct] for disjunct in where])
-    except ConditionError as error:
-        raise SchemaError("bad_condition", str(error)) from None
-    if condition.never:
-        raise SchemaError("bad_condition", "the condition can never be true: its predicates contradict each other")
-    return condition.disjuncts
-
-
-def _operands(predicate: Predicate) -> tuple[object, ...]:
-    value = predicate.values if predicate.operator in ("in", "not in") else predicate.value
-    return (predicate.attribute, predicate.operator, value, predicate.high)
-
-
-def speaks_of_previous(form: NormalForm) -> bool:
-    return any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct)
+FORGET: Final = 1_000  # routes that are looked at in a silent second
 
 
 class Router:
@@ -103,7 +77,39 @@ class Router:
         self._tag = version  # of the routing that the next chunk belongs to: an earlier one while a change goes on
         self._said: tuple[bytes, bytes] | None = None
         self._metrics = metrics
+        self._counts: Counter[tuple[Any, str]] = Counter()  # of the chunk in the works
         self._registry = registry
+
+    def process(self, records: Sequence[Any]) -> Outgoing:
+        self._begin()
+        try:
+            outgoing = self._process(records)
+        except BaseException:
+            self._undo()
+            raise
+        self._count()
+        return outgoing
+
+    def refuse(self, record: Any, error: Exception) -> Outgoing:
+        self._begin()
+        outgoing = Outgoing()
+        warn(f"{self._partition.topic} partition {self._partition.partition}", record.offset, error)
+        self._refuse(record, refusal(error), outgoing)
+        self._count()
+        return outgoing
+
+    def _process(self, records: Sequence[Any]) -> Outgoing:
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        self._counts.clear()
+
+    def _undo(self) -> None:
+        """A router of publications keeps nothing."""
+
+    def _count(self) -> None:
+        for (counter, label), number in self._counts.items():
+            counter.labels(label).inc(number)
 
     def allowed(self, position: int) -> Allowed:
         now = turn(self._view, self._version, self._origin, self._partition.partition, position)
@@ -118,6 +124,9 @@ class Router:
     def idle(self) -> Outgoing | None:
         return None
 
+    def passed(self, offset: int) -> Outgoing | None:
+        return None
+
     def committed(self, offset: int) -> None:
         """The routes are in memory, and in their changelog."""
 
@@ -129,15 +138,16 @@ class Router:
             return  # the router of that version has written its letter
         topic, partition = self._partition
         letter = dead_letter(topic, partition, record.offset, record.timestamp * 1000, error, record.key, record.value)
-        outgoing.send(self._topics.dead_letters, (partition,), record.key, encode(letter, registry=self._registry))
-        self._metrics.dead_letters.labels(error.kind).inc()
+        value = encode(letter, registry=self._registry)
+        outgoing.send(self._topics.dead_letters, (partition,), dead_letter_key(record.key), value)
+        self._counts[self._metrics.dead_letters, error.kind] += 1
         log.debug("dead letter: %s %d offset %d: %s", topic, partition, record.offset, error.reason)
 
 
 class PublicationRouter(Router):
     """By columns: a chunk is decoded, routed and encoded as a whole."""
 
-    def process(self, records: Sequence[Any]) -> Outgoing:
+    def _process(self, records: Sequence[Any]) -> Outgoing:
         outgoing = Outgoing()
         offset = np.array([record.offset for record in records], np.int64)
         arrived_at = np.array([record.timestamp for record in records], np.int64) * 1000
@@ -149,38 +159,13 @@ class PublicationRouter(Router):
             arrived_at,
             self._registry,
         )
-        where, refused = self._conditions(columns)
-        refused.update(columns.errors)
-        for row, error in sorted(refused.items()):
+        accepted = accept_publications(columns, self._scheme.accepts)
+        for row, error in sorted(accepted.refused.items()):
             self._refuse(records[row], error, outgoing)
-        rows = np.array([row for row in range(len(records)) if row not in refused], np.int64)
+        rows = np.array([row for row in range(len(records)) if row not in accepted.refused], np.int64)
         if len(rows):
-            self._send(columns, rows, where, records, outgoing)
+            self._send(columns, rows, accepted.forms, records, outgoing)
         return outgoing
-
-    def _conditions(self, columns: PublicationColumns) -> tuple[dict[int, NormalForm], dict[int, SchemaError]]:
-        """Normal forms of the rows that publish a condition, and what is wrong with rows beyond their bytes."""
-        forms: dict[int, NormalForm] = {}
-        refused: dict[int, SchemaError] = {}
-        for row, where in enumerate(columns.where):
-            if where is None:
-                continue
-            try:
-                forms[row] = normal_form(where)
-                if speaks_of_previous(forms[row]):
-                    raise SchemaError("bad_condition", "a publication cannot speak of previous.<attribute>")
-            except SchemaError as error:
-                refused[row] = error
-        for row in (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist():
-            reason = self._scheme.refuses_best((columns.topic[row] or b"").decode())
-            if reason:
-                refused[row] = SchemaError("bad_value", reason)
-        reserved = [number for number, name in enumerate(columns.attributes.names) if name.startswith(PREVIOUS)]
-        if reserved:
-            entries = np.flatnonzero(np.isin(columns.attributes.name, reserved))
-            for row in (np.searchsorted(columns.attributes.start, entries, side="right") - 1).tolist():
-                refused[row] = SchemaError("bad_value", "names that begin with previous. are reserved: choose another")
-        return forms, refused
 
     def _send(
         self,
@@ -215,37 +200,68 @@ class PublicationRouter(Router):
 class SubscriptionRouter(Router):
     """By columns as well, but for what depends on the row before: a replaced subscription, and the condition, which is parsed here.
 
-    Routes are changed as the chunk goes, and logged; a chunk that fails ends the worker, so nothing is undone.
+    Routes are changed as the chunk goes, and logged; if it fails, they are as before.
     """
 
-    def __init__(self, *arguments: Any, routes: Routes) -> None:
+    def __init__(self, *arguments: Any, routes: Routes, hot_window: int | None = None) -> None:
         super().__init__(*arguments)
         self._routes = routes
+        if hot_window is not None:
+            routes.keep(hot_window)
+        # the highest arrival so far: a broker's clock that steps back changes no order of versions
+        self._latest = self._latest_before = routes.latest()
 
-    def process(self, records: Sequence[Any]) -> Outgoing:
+    def _begin(self) -> None:
+        super()._begin()
+        self._routes.begin()
+        self._latest_before = self._latest
+
+    def _undo(self) -> None:
+        self._routes.undo()
+        self._latest = self._latest_before
+
+    def _arrivals(self, records: Sequence[Any]) -> npt.NDArray[np.int64]:
+        stamps = np.array([record.timestamp for record in records], np.int64) * 1000
+        found: npt.NDArray[np.int64] = np.maximum.accumulate(np.maximum(stamps, self._latest))
+        self._latest = int(found.max(initial=self._latest))
+        return found
+
+    def idle(self) -> Outgoing | None:
+        """Time to forget what has ended, some at a time."""
+        self._begin()
         outgoing = Outgoing()
+        return outgoing if self._routes.advance(0, outgoing, FORGET) else None
+
+    def _process(self, records: Sequence[Any]) -> Outgoing:
+        outgoing = Outgoing()
+        arrived_at = self._arrivals(records)
         columns = decode_subscriptions(
             [record.key for record in records],
             [record.value for record in records],
             self._partition.partition,
             np.array([record.offset for record in records], np.int64),
-            np.array([record.timestamp for record in records], np.int64) * 1000,
+            arrived_at,
             self._registry,
         )
+        versions = [
+            Version(arrival, self._partition.partition, record.offset)
+            for arrival, record in zip(arrived_at.tolist(), records, strict=True)
+        ]
         errors = dict(columns.errors)
         names: list[Any] = list(columns.subscription_id)
         asked = self._read(records, columns, names, errors)
         taken = _Taken()
         for row, (record, withdrawn) in enumerate(zip(records, columns.withdrawn.tolist(), strict=True)):
+            self._routes.advance(record.timestamp * 1000, outgoing)
             try:
                 if row in errors:
                     raise errors[row]
                 if withdrawn:
-                    self._withdraw(record, names[row], taken, outgoing)
+                    self._withdraw(versions[row], names[row], taken, outgoing)
                 elif self._routes.unchanged(names[row], asked.digest[row]):
-                    self._metrics.dropped.labels("same_subscription").inc()
+                    self._counts[self._metrics.dropped, "same_subscription"] += 1
                 else:
-                    self._place(record, row, names[row], columns, asked, taken, outgoing)
+                    self._place(versions[row], row, names[row], columns, asked, taken, outgoing)
             except SchemaError as error:
                 self._refuse(record, error, outgoing)
         self._send(columns, taken, outgoing)
@@ -262,14 +278,16 @@ class SubscriptionRouter(Router):
         of the chunk has its id: then nobody knows yet."""
         asked = _Asked([b""] * len(records))
         named: set[bytes] = set()
+        now = 0
         for row, (record, withdrawn, name) in enumerate(zip(records, columns.withdrawn.tolist(), names, strict=True)):
+            now = max(now, record.timestamp * 1000)
             if row in errors:
                 continue
             if not withdrawn:
                 asked.digest[row] = digest_of(record.value)
-                if name in named or not self._routes.unchanged(name, asked.digest[row]):
+                if name in named or not self._routes.unchanged(name, asked.digest[row], now):
                     try:
-                        asked.where[row] = self._checked(columns, row)
+                        asked.where[row] = accept_subscription_row(columns, row, self._scheme.accepts)
                     except SchemaError as error:
                         asked.refused[row] = error
             named.add(name)
@@ -286,38 +304,27 @@ class SubscriptionRouter(Router):
         asked.partitions = dict(zip(asked.where, placement.lists(), strict=True))
         return asked
 
-    def _checked(self, columns: SubscriptionColumns, row: int) -> bytes:
-        """The bytes of the condition's normal form."""
-        check_window(int(columns.starts_at[row]), int(columns.ends_at[row]), "starts_at", "ends_at")
-        where = columns.where[row]
-        found = ALWAYS_BYTES if where is None else self._condition(where, bool(columns.self_join[row]))
-        if not self._scheme.keeps_topics_together and columns.self_join[row]:
-            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self._scheme.name}")
-        return found
-
-    def _withdraw(self, record: Any, name: bytes, taken: _Taken, outgoing: Outgoing) -> None:
+    def _withdraw(self, version: Version, name: bytes, taken: _Taken, outgoing: Outgoing) -> None:
         before = self._routes.get(name)
         if before is None:
-            self._metrics.dropped.labels("unknown_withdrawal").inc()
+            self._counts[self._metrics.dropped, "unknown_withdrawal"] += 1
             return
         taken.others.append(
-            (len(taken.rows), name, before.partitions, self._withdrawal(record, name, before.partitions))
+            (len(taken.rows), name, before.partitions, self._withdrawal(version, name, before.partitions))
         )
         self._routes.remove(name, outgoing)
 
-    def _withdrawal(self, record: Any, name: bytes, partitions: tuple[int, ...]) -> bytes:
-        arrived_at = record.timestamp * 1000
-        version = Version(arrived_at, self._partition.partition, record.offset)
+    def _withdrawal(self, version: Version, name: bytes, partitions: tuple[int, ...]) -> bytes:
         content = Withdrawal(name.decode(), version)
         return encode(
             Rendezvous(
-                self._origin, self._partition.partition, record.offset, arrived_at, self._tag, partitions, content
+                self._origin, version.partition, version.offset, version.arrived_at, self._tag, partitions, content
             )
         )
 
     def _place(
         self,
-        record: Any,
+        version: Version,
         row: int,
         name: bytes,
         columns: SubscriptionColumns,
@@ -328,8 +335,6 @@ class SubscriptionRouter(Router):
         if row in asked.refused:
             raise asked.refused[row]
         raw, partitions = asked.where[row], asked.partitions[row]
-        if len(raw) + len(record.value) > MAX_CANONICAL_BYTES // 2:
-            _check_size(columns, row, self._tag, partitions, raw)
         before = self._routes.get(name)
         taken.rows.append(row)
         taken.partitions.append(partitions)
@@ -338,16 +343,10 @@ class SubscriptionRouter(Router):
         if before is not None:
             left = tuple(p for p in before.partitions if p not in partitions)
             if left:
-                taken.others.append((len(taken.rows), name, left, self._withdrawal(record, name, left)))
-        version = Version(record.timestamp * 1000, self._partition.partition, record.offset)
-        self._routes.put(name, Route(version, partitions, asked.digest[row]), outgoing)
-
-    def _condition(self, where: Where, self_join: bool) -> bytes:
-        form = normal_form(where)
-        raw = condition_bytes(form)
-        if not self_join and SPEAKS_OF_PREVIOUS in raw and speaks_of_previous(form):
-            raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
-        return raw
+                taken.others.append((len(taken.rows), name, left, self._withdrawal(version, name, left)))
+        ends_at = int(columns.ends_at[row])
+        route = Route(version, partitions, asked.digest[row], None if ends_at == NEVER else ends_at)
+        self._routes.put(name, route, outgoing)
 
     def _send(self, columns: SubscriptionColumns, taken: _Taken, outgoing: Outgoing) -> None:
         """In the order of the input: what withdraws stands before the subscription of its number."""
@@ -391,13 +390,3 @@ class _Taken:
     partitions: list[tuple[int, ...]] = field(default_factory=list)
     where: list[bytes] = field(default_factory=list)
     others: list[tuple[int, bytes, tuple[int, ...], bytes]] = field(default_factory=list)
-
-
-def _check_size(columns: SubscriptionColumns, row: int, tag: int, partitions: tuple[int, ...], raw: bytes) -> None:
-    """A record that would be too large for the rendezvous topic is refused before it has changed anything."""
-    placed = Placement.of([partitions])
-    _, errors = encode_rendezvous_subscriptions(
-        columns, np.array([row], np.int64), tag, placed.start, placed.partition, [raw]
-    )
-    if errors:
-        raise errors[0][1]

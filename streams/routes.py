@@ -1,13 +1,18 @@
-"""Where each subscription went: id → version, partitions, digest of its bytes. One table per partition of the input.
+"""Where each subscription went: id → version, partitions, digest of its bytes, end. One table per partition of the input.
 
 The changelog is the truth; the table in memory is read from it on takeover. It holds the changelog's own bytes, so that a million routes
 take two hundred megabytes and are read back as fast as Kafka gives them:
 
     u64 arrival, u32 partition and u64 offset of the version, 16 bytes of digest, then u16 for each rendezvous partition; big-endian
+    of a subscription that ends, also: i64 end, and a byte 1, so that the length is odd
+
+Who has ended is forgotten a hot window later: by then no matcher holds it any more. It counts as unknown from that moment on, decided by
+the arrivals of the input alone; when it leaves the memory and the changelog, a few routes a record, makes no difference.
 """
 
 from __future__ import annotations
 
+import heapq
 import struct
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -19,12 +24,20 @@ from streams.outgoing import Outgoing
 DIGEST: Final = 16  # bytes: whoever can make two records meet has only replaced a subscription of his own
 _HEAD: Final = struct.Struct(f">QIQ{DIGEST}s")
 _DIGEST_AT: Final = _HEAD.size - DIGEST
+_END: Final = struct.Struct(">qB")
+
+STEP: Final = 4  # routes that are looked at for each record: more than one record can add
+SLICE: Final = (
+    60_000_000  # microseconds, at least: routes that end in the same slice are forgotten together, in one list
+)
+SPARE: Final = 1_000  # entries beyond twice the routes, before the lists are made anew
 
 
 class Route(NamedTuple):
     version: Version
     partitions: tuple[int, ...]
     digest: bytes
+    ends_at: int | None = None
 
 
 def digest_of(value: bytes) -> bytes:
@@ -32,31 +45,72 @@ def digest_of(value: bytes) -> bytes:
 
 
 class Routes:
+    """`keep` says how long after its end a route counts; without it, for ever."""
+
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = topic
         self._partition = partition
         self._routes: dict[bytes, bytes] = {}
+        self._before: dict[bytes, bytes | None] = {}  # since `begin`: routes as they were
+        self._hot_window: int | None = None
+        self._now = 0  # the highest arrival
+        self._now_before = 0
+        self._slices: dict[int, list[bytes]] = {}  # slice of time → ids that may be forgotten then
+        self._due: list[int] = []  # a heap of the slices
+        self._entries = 0
+
+    def keep(self, hot_window: int) -> None:
+        """From here on routes are forgotten that long after their end. After `restore`."""
+        self._hot_window = hot_window
+        self._now = max((int.from_bytes(value[:8], "big") for value in self._routes.values()), default=0)
+        self._arrange()
+
+    def begin(self) -> None:
+        """From here on every change can be undone."""
+        self._before.clear()
+        self._now_before = self._now
+
+    def undo(self) -> None:
+        self._now = self._now_before
+        for name, value in self._before.items():
+            if value is None:
+                self._routes.pop(name, None)
+            else:
+                self._routes[name] = value
+                self._note(name, value)  # it may have been forgotten; an entry too many does no harm
+        self._before.clear()
 
     def __len__(self) -> int:
         return len(self._routes)
 
     def get(self, name: bytes) -> Route | None:
         found = self._routes.get(name)
-        return None if found is None else _decode(found)
+        return None if found is None or self._is_over(found, self._now) else _decode(found)
 
-    def unchanged(self, name: bytes, digest: bytes) -> bool:
-        """Does that id stand for exactly those bytes already?"""
+    def unchanged(self, name: bytes, digest: bytes, now: int = 0) -> bool:
+        """Does that id stand for exactly those bytes already? `now`: an arrival that is still to come."""
         found = self._routes.get(name)
-        return found is not None and found[_DIGEST_AT : _HEAD.size] == digest
+        return (
+            found is not None
+            and found[_DIGEST_AT : _HEAD.size] == digest
+            and not self._is_over(found, max(now, self._now))
+        )
 
     def put(self, name: bytes, route: Route, outgoing: Outgoing) -> None:
         value = _encode(route)
+        self._before.setdefault(name, self._routes.get(name))
         self._routes[name] = value
+        self._note(name, value)
         outgoing.log(self._topic, self._partition, name, value)
 
     def remove(self, name: bytes, outgoing: Outgoing) -> None:
+        self._before.setdefault(name, self._routes[name])
         del self._routes[name]
         outgoing.log(self._topic, self._partition, name, None)
+
+    def latest(self) -> int:
+        """The highest arrival among the versions in force, in microseconds."""
+        return max((int.from_bytes(value[:8], "big") for value in self._routes.values()), default=0)
 
     def restore(self, records: Sequence[Any]) -> None:
         routes = self._routes
@@ -66,14 +120,71 @@ class Routes:
             else:
                 routes[record.key] = record.value
 
+    # ------------------------------------------------------------------------------------------ what has ended
+
+    def advance(self, arrived_at: int, outgoing: Outgoing, most: int = STEP) -> int:
+        """Time has come so far. Forgets some of what is over, and returns how many it has looked at."""
+        self._now = max(self._now, arrived_at)
+        looked = 0
+        while looked < most and self._due and (self._due[0] + 1) * self._width <= self._now:
+            names = self._slices[self._due[0]]
+            if not names:
+                del self._slices[heapq.heappop(self._due)]
+                continue
+            name = names.pop()
+            self._entries -= 1
+            looked += 1
+            found = self._routes.get(name)
+            if found is not None and self._is_over(found, self._now):  # else it was replaced or withdrawn since
+                self.remove(name, outgoing)
+        return looked
+
+    def _is_over(self, value: bytes, now: int) -> bool:
+        due = self._over_after(value)
+        return due is not None and now > due
+
+    def _over_after(self, value: bytes) -> int | None:
+        if self._hot_window is None or not len(value) % 2:
+            return None
+        ends_at, _ = _END.unpack_from(value, len(value) - _END.size)
+        return max(int(ends_at), int.from_bytes(value[:8], "big")) + self._hot_window
+
+    @property
+    def _width(self) -> int:
+        return max(self._hot_window or 0, SLICE)
+
+    def _note(self, name: bytes, value: bytes) -> None:
+        due = self._over_after(value)
+        if due is None:
+            return
+        number = due // self._width
+        if number not in self._slices:
+            self._slices[number] = []
+            heapq.heappush(self._due, number)
+        self._slices[number].append(name)
+        self._entries += 1
+        if self._entries > 2 * len(self._routes) + SPARE:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """All entries anew, one for each route that ends: those that were replaced or withdrawn have left theirs behind."""
+        self._slices, self._due, self._entries = {}, [], 0
+        for name, value in self._routes.items():
+            self._note(name, value)
+
 
 def _encode(route: Route) -> bytes:
     version, partitions = route.version, route.partitions
     head = _HEAD.pack(version.arrived_at, version.partition, version.offset, route.digest)
-    return head + struct.pack(f">{len(partitions)}H", *partitions)
+    end = b"" if route.ends_at is None else _END.pack(route.ends_at, 1)
+    return head + struct.pack(f">{len(partitions)}H", *partitions) + end
 
 
 def _decode(value: bytes) -> Route:
     arrived_at, partition, offset, digest = _HEAD.unpack_from(value)
-    partitions = struct.unpack(f">{(len(value) - _HEAD.size) // 2}H", value[_HEAD.size :])
-    return Route(Version(arrived_at, partition, offset), partitions, digest)
+    ends_at, until = None, len(value)
+    if until % 2:
+        until -= _END.size
+        ends_at, _ = _END.unpack_from(value, until)
+    partitions = struct.unpack(f">{(until - _HEAD.size) // 2}H", value[_HEAD.size : until])
+    return Route(Version(arrived_at, partition, offset), partitions, digest, ends_at)

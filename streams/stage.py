@@ -17,22 +17,25 @@ class Allowed(NamedTuple):
 
 
 class Stage(Protocol):
-    """One per owned partition, called by one chunk at a time, in a thread: it may compute, and must not await.
-
-    A failing `process` ends the worker; nothing of the chunk has been sent then.
-    """
+    """One per owned partition, called by one chunk at a time, in a thread: it may compute, and must not await."""
 
     def allowed(self, position: int) -> Allowed:
         """Asked before each chunk, and when the directory has news. `position`: where the stage stands."""
 
     def process(self, records: Sequence[Any]) -> Outgoing:
-        """What the records, in the order of the log, lead to. Staged until `committed`.
+        """What the records, in the order of the log, lead to. Staged until `committed`. Atomic: if it raises, nothing has happened.
 
         A record has `offset`, `timestamp` (milliseconds), `key` and `value`; of which partition it is, the stage knows.
         """
 
+    def refuse(self, record: Any, error: Exception) -> Outgoing:
+        """Instead of `process`, for a record that raises there by itself: its dead letter. The record has no effect, now and later."""
+
     def idle(self) -> Outgoing | None:
         """Asked when the partition has been silent for a second."""
+
+    def passed(self, offset: int) -> Outgoing | None:
+        """What is to be remembered of it that no record lies between the last one and `offset`. None: nothing."""
 
     def committed(self, offset: int) -> None:
         """Everything up to `offset` is safe at the broker: make the state durable. In a thread as well."""

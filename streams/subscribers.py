@@ -59,6 +59,10 @@ class Subscribers:
         self.needing_previous = 0
         self._free: list[int] = []
         self._handles: dict[bytes, int] = {}
+        self._taken: list[int] = []  # since `begin`
+        self._changed: list[
+            tuple[bytes, int | None]
+        ] = []  # ids whose version in force has changed since `begin`, with the one before
         self._shared: dict[bytes, bytes] = {}  # recipients and topics, each once
         self._routes: dict[bytes, tuple[int, ...]] = {}  # lists of partitions, each once
 
@@ -98,12 +102,35 @@ class Subscribers:
         """The handle of the version in force."""
         return self._handles.get(name)
 
+    def begin(self) -> None:
+        """From here on what is taken, enforced and retired can be undone, until handles are released."""
+        self._taken.clear()
+        self._changed.clear()
+
+    @property
+    def taken(self) -> list[int]:
+        """Handles taken since `begin`."""
+        return list(self._taken)
+
+    def undo(self) -> None:
+        for name, before in reversed(self._changed):
+            if before is None:
+                del self._handles[name]
+            else:
+                self._handles[name] = before
+        for handle in self._taken:
+            self.release(handle)
+        self.begin()
+
     def take(
         self, columns: RendezvousColumns, rows: I64, names: Sequence[bytes], flags: npt.NDArray[np.uint8]
     ) -> list[int]:
         """Handles for rows of a chunk. None of them is in force yet."""
         handles = self._room(len(rows))
+        self._taken += handles
         at = np.array(handles, np.int64)
+        self.flags[at] = flags  # first: a handle that is released again is counted by its flags
+        self.needing_previous += int(np.count_nonzero(flags & NEEDS_PREVIOUS))
         if len(self._shared) > SHARED:
             self._shared.clear()
         if len(self._routes) > SHARED:
@@ -122,8 +149,6 @@ class Subscribers:
         self.offset[at] = columns.version_offset[rows]
         self.starts_at[at] = columns.begins_at[rows]
         self.ends_at[at] = columns.ends_at[rows]
-        self.flags[at] = flags
-        self.needing_previous += int(np.count_nonzero(flags & NEEDS_PREVIOUS))
         return handles
 
     def _routes_of(self, columns: RendezvousColumns, rows: I64) -> list[tuple[int, ...]]:
@@ -156,15 +181,18 @@ class Subscribers:
 
     def enforce(self, handle: int) -> None:
         """This is the version in force from here on; the one before keeps its handle until it is released."""
-        self._handles[self.name[handle]] = handle
+        name = self.name[handle]
+        self._changed.append((name, self._handles.get(name)))
+        self._handles[name] = handle
 
     def enforce_all(self, handles: Sequence[int], names: Sequence[bytes]) -> None:
         """The same for many, given with their ids."""
+        self._changed += [(name, self._handles.get(name)) for name in names]
         self._handles.update(zip(names, handles, strict=True))
 
     def retire(self, name: bytes) -> None:
         """No version is in force any more."""
-        del self._handles[name]
+        self._changed.append((name, self._handles.pop(name)))
 
     def release(self, handle: int) -> None:
         """Nothing refers to the handle any more."""

@@ -8,6 +8,7 @@ ours and the marker of the transaction, and it acknowledges chunks that have fai
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -17,15 +18,23 @@ from typing import Any, Final
 
 import faust
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import (
+    CorruptRecordException,
+    KafkaConnectionError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from faust.tables import TableManager
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 from mode.utils.futures import maybe_async
 
+from streams.ends import out_of_range
+
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left
 WINDOW: Final = 0.1  # seconds over which it is seen how busy the event loop is
+RECONNECT: Final = 1.0  # seconds until a broker that was not there is asked again
 RETRY_MS: Final = 50  # a rebalance is made of several requests that may each be answered with "again"
 
 
@@ -148,6 +157,18 @@ class _Thread(AIOKafkaConsumerThread):
     async def call_thread(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
         return await maybe_async(fun(*args, **kwargs))
 
+    async def on_start(self) -> None:
+        """A broker that goes away in this moment is waited for, as at any later one."""
+        while True:
+            try:
+                await super().on_start()
+            except KafkaConnectionError:
+                await self._consumer.stop()
+                await asyncio.sleep(RECONNECT)
+                if not self.should_stop:
+                    continue
+            return
+
     async def _gather_remaining_tasks(self) -> None:
         """Faust would cancel all tasks of the loop: it is not the consumer's alone."""
 
@@ -165,13 +186,30 @@ class _Thread(AIOKafkaConsumerThread):
         """A fetch in flight across a rebalance would hand over records after our seek: it is put back."""
         epoch = self.consumer.epoch
         bare(consumer._fetcher)
-        records = await super()._fetch_records(consumer, active_partitions, timeout=timeout)
+        try:
+            records = await super()._fetch_records(consumer, active_partitions, timeout=timeout)
+        except OffsetOutOfRangeError as error:
+            await self._check_range(consumer, error.args[0])
+            return {}
+        except NoOffsetForPartitionError:
+            return {}  # a takeover has not said yet where to begin
         if records and (epoch != self.consumer.epoch or not self.consumer.flow_active):
             for partition, polled in records.items():
                 if partition in consumer.assignment():
                     consumer.seek(partition, polled[0].offset)
             return {}
+        for partition, polled in records.items():
+            self.consumer.handed[TP(*partition)] = polled[-1].offset + 1
         return records
+
+    async def _check_range(self, consumer: Any, positions: Mapping[Any, int]) -> None:
+        """Retention may overtake a worker that is slow, and a topic may be deleted under it."""
+        for partition, position in positions.items():
+            first = (await consumer.beginning_offsets([partition]))[partition]
+            end = (await consumer.end_offsets([partition]))[partition]
+            error = out_of_range(partition, self.app.conf.id, position, first, end)
+            if error is not None:
+                raise error
 
 
 class Pace:
@@ -213,10 +251,34 @@ class Pace:
         return (held, resets, min(again, left), *rest)
 
 
+class Unheld:
+    """In place of the set of partitions that aiokafka hands records out for: those of `wanted` that nobody holds at that moment. True even
+    if there is none of them: aiokafka takes an empty set for all."""
+
+    def __init__(self, wanted: Container[TP], held: Container[TP]) -> None:
+        self._wanted, self._held = wanted, held
+
+    def __contains__(self, partition: Any) -> bool:
+        return partition in self._wanted and partition not in self._held
+
+    def __bool__(self) -> bool:
+        return True
+
+
 class _Consumer(Consumer):
+    """`handed`: the offset behind the last record that was handed out, by partition.
+
+    `hold` stops the fetching of one partition. Faust's own `pause_partitions` would not do: it drops a poll that is on its way.
+    """
+
     epoch = 0
     _pace: Pace
     _paced: Any = None  # the fetcher that has been given it
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.handed: dict[TP, int] = {}
+        self._held: set[TP] = set()
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, thread_loop=self.loop, beacon=self.beacon)
@@ -231,13 +293,27 @@ class _Consumer(Consumer):
         self.epoch += 1
         super().stop_flow()
 
+    def hold(self, partition: TP, full: bool) -> None:
+        """What has been fetched of a held partition stays where it is: one fetch at most."""
+        if full:
+            self._held.add(partition)
+            return
+        self._held.discard(partition)
+        fetcher = self._thread._ensure_consumer()._fetcher
+        for waiter in list(fetcher._fetch_waiters):
+            fetcher._notify(waiter)  # what was fetched of it before is handed out now
+
+    def release_all(self) -> None:
+        """Whoever owns the partitions next holds none of them."""
+        self._held.clear()
+
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
         epoch = self.epoch
         fetcher = self._thread._ensure_consumer()._fetcher
         if self._paced is not fetcher:
             self._pace, self._paced = Pace(fetcher, self.transport.inputs), fetcher
         self._pace.look()
-        records = await super()._getmany(active_partitions, timeout)
+        records = await super()._getmany(Unheld(active_partitions, self._held), timeout)
         return records if epoch == self.epoch else {}
 
 

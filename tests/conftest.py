@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +26,7 @@ ALONE = tuple(
     for name in (
         "spark_batch/test_page",
         "streams/test_faults",
+        "streams/test_edges",
         "streams/test_end_to_end",
         "streams/test_routing_change",
         "pastforward/test_broker",
@@ -33,15 +36,20 @@ ALONE = tuple(
 # A setting of the developer's own shell must not change what the tests see.
 for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
     del os.environ[_name]
+# Whatever a test starts keeps its files below the directory that it is run in.
+os.environ["PASTFORWARD_DATA_DIR"] = ".pastforward"
 
 
 # A busy machine is no reason to fail.
 settings.register_profile(
     "pastforward",
     deadline=None,
+    # Everybody's run draws the same examples; new ones are drawn by `make soak`, where a failure has the time to be shrunk.
+    derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.too_slow],
 )
-settings.load_profile("pastforward")
+settings.register_profile("soak", parent=settings.get_profile("pastforward"), derandomize=False)
+settings.load_profile("soak" if os.environ.get("HYPOTHESIS_SOAK") else "pastforward")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
@@ -90,6 +98,35 @@ def broker(base: Settings) -> Iterator[embedded.Broker]:
             running.stop()
 
 
+class OwnBroker:
+    """A broker of the test's own, which may be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.settings = load({"data_dir": directory, "jars_dir": ROOT / ".jars"}, environment={})
+        self.running = embedded.start(self.settings)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.running.bootstrap
+
+    def end(self, how: signal.Signals) -> None:
+        os.kill(self.running.pid, how)
+        if how is signal.SIGKILL:
+            self.running.stop()  # waits for its end
+
+    def restart(self) -> None:
+        self.running = embedded.start(self.settings, int(self.running.bootstrap.rpartition(":")[2]))
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    own = OwnBroker(tmp_path_factory.mktemp("broker"))
+    yield own
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(own.running.pid, signal.SIGKILL)  # it may have been stopped, and nobody needs its files
+    own.running.stop()
+
+
 StartWorker = Callable[..., WorkerUnderTest]
 
 
@@ -100,7 +137,9 @@ def _workers(broker: embedded.Broker, directories: pytest.TempPathFactory) -> It
     def start(**settings: object) -> WorkerUnderTest:
         settings.setdefault("data_dir", directories.mktemp("worker"))
         bootstrap = str(settings.pop("bootstrap", broker.bootstrap))
-        worker = WorkerUnderTest(bootstrap, {name: str(value) for name, value in settings.items()})
+        prepare: Any = settings.pop("prepare", None)
+        flags = {name: "" if value is None else str(value) for name, value in settings.items()}
+        worker = WorkerUnderTest(bootstrap, flags, prepare)
         started.append(worker)
         return worker
 

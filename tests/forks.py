@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -24,7 +24,13 @@ FORKS.set_forkserver_preload(["tests.forks", "streams.run", "streams.explain"])
 _ONE_LOOKS = threading.Lock()
 
 
-def _run(arguments: Sequence[str], files: tuple[Path, Path], cwd: Path | None, environment: dict[str, str]) -> None:
+def _run(
+    arguments: Sequence[str],
+    files: tuple[Path, Path],
+    cwd: Path | None,
+    environment: dict[str, str],
+    prepare: Callable[[], None] | None,
+) -> None:
     for number, path in enumerate(files, 1):
         with path.open("ab") as file:
             os.dup2(file.fileno(), number)
@@ -33,11 +39,14 @@ def _run(arguments: Sequence[str], files: tuple[Path, Path], cwd: Path | None, e
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["pastforward", *arguments]
+    if prepare is not None:
+        prepare()
     main()
 
 
 class Forked:
-    """`pastforward …`, with as much of `subprocess.Popen` as the tests need. What it says is added to files: its output, its errors."""
+    """`pastforward …`, with as much of `subprocess.Popen` as the tests need. What it says is added to files: its output, its errors.
+    `prepare`: called first, in the process itself."""
 
     def __init__(
         self,
@@ -45,9 +54,10 @@ class Forked:
         files: tuple[Path, Path],
         cwd: Path | None = None,
         environment: dict[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         settings = {**os.environ, **(environment or {})}
-        self._process = FORKS.Process(target=_run, args=(arguments, files, cwd, settings))
+        self._process = FORKS.Process(target=_run, args=(arguments, files, cwd, settings, prepare))
         with _ONE_LOOKS:
             self._process.start()
         assert self._process.pid

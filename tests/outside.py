@@ -26,18 +26,25 @@ PATIENCE = 60.0  # seconds until something that must come has not come
 class WorkerUnderTest:
     """A worker process. Its messages go to a file, and into the failure of a test."""
 
-    def __init__(self, bootstrap: str, settings: dict[str, str]) -> None:
+    def __init__(self, bootstrap: str, settings: dict[str, str], prepare: Callable[[], None] | None = None) -> None:
         self.port = any_port()
         settings = {"bootstrap_servers": bootstrap, "web_port": str(self.port), **settings}
-        flags = [part for name, value in settings.items() for part in ("--" + name.replace("_", "-"), value)]
+        flags = [part for name, value in settings.items() if value for part in ("--" + name.replace("_", "-"), value)]
         self.log = Path(settings["data_dir"]) / "worker.log"
-        self.process = Forked(["worker", *flags], (self.log, self.log))
+        self.process = Forked(["worker", *flags], (self.log, self.log), prepare=prepare)
 
     def said(self) -> str:
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
     def fate(self) -> str:
         return f"{self.said()}(exit code {self.process.poll()})"
+
+    def wait_said(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.said():
+            assert self.process.poll() is None, f"the worker ended with {self.process.returncode}:\n{self.said()}"
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE

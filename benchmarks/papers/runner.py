@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from benchmarks.options import RESULTS
 from benchmarks.papers.figures import FIGURES, resolve
 from benchmarks.papers.page import write
 from benchmarks.papers.points import Figure, Points, Results, Scale, Unit
@@ -122,7 +123,7 @@ def main() -> None:
     )
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or of: {', '.join(FIGURES)}")
     parser.add_argument("--scale", choices=("quick", "full"), default="quick")
-    parser.add_argument("--results", type=Path, default=Path("results/papers"))
+    parser.add_argument("--results", type=Path, default=RESULTS / "papers")
     parser.add_argument("--again", action="store_true", help="measure anew what is already there")
     parser.add_argument("--compare", type=Path, metavar="FOLDER", help="results of an earlier run, to lay over these")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page from all results, plots beside it")

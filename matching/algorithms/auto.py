@@ -103,17 +103,15 @@ class Auto(Algorithm):
             self._reserve("node", int(self._blocks.state[v.NODES]) + int((chunks + (chunks + 31) // 32).sum()) + 100)
         done = 0
         while True:
-            before = done
             done = int(
                 kernels.build(self._at, self.registry.known_at, slots, order, groups, lanes, codes, done, room.address)
             )
             if done == len(slots):
                 break
             self._grow()
-            if done == before:
-                # a group that is larger than what is spare
-                for pool in ("leaf", "node"):
-                    self._reserve(pool, 2 * capacity(self._blocks, pool))
+            following = groups[order[done:]]
+            if not int(self._blocks.group_count[following[0]]):
+                self._make_room_for(int((following == following[0]).sum()))
 
     def remove(self, slots: I32) -> None:
         kernels.remove(self._at, self.registry.known_at, slots)
@@ -168,16 +166,22 @@ class Auto(Algorithm):
 
     @property
     def nbytes(self) -> int:
-        """What has been used of the pools."""
+        """Of all arrays, what is spare included."""
+        return sum(array.nbytes for array in self._blocks)
+
+    @property
+    def wasted(self) -> int:
+        """Bytes of leaves, nodes and groups that were given back, and wait to be used again."""
         state = self._blocks.state
-        used = {"leaf": v.LEAVES, "node": v.NODES, "group": v.GROUPS, "table": v.TABLES, "split": v.SPLIT_ROWS}
-        total = self._blocks.group_cells.nbytes + self._blocks.table_cells.nbytes + self._blocks.pairs.nbytes
-        for pool, arrays in v.POOLS.items():
-            for name, per_unit in arrays.items():
-                array = getattr(self._blocks, name)
-                units = int(state[used[pool]]) if pool in used else len(array) // per_unit
-                total += units * per_unit * array.itemsize
-        return total
+        spare = {
+            "leaf": int(state[v.LEAVES] - state[v.LIVE_LEAVES]),
+            "node": int(state[v.NODES] - state[v.LIVE_NODES]),
+            "group": int(state[v.GROUPS] - state[v.LIVE_GROUPS]),
+        }
+        return sum(
+            units * sum(per_unit * getattr(self._blocks, name).itemsize for name, per_unit in v.POOLS[pool].items())
+            for pool, units in spare.items()
+        )
 
     def _fit(self) -> None:
         """Arrays by attribute, slot and topic reach as far as the registry's."""
@@ -200,8 +204,21 @@ class Auto(Algorithm):
         if need > capacity(self._blocks, pool):
             self._set(grown(self._blocks, pool, need))
 
+    def _make_room_for(self, members: int) -> None:
+        """For a group that is laid out at once: as much as `has_room_for` asks for."""
+        chunks = -(-members // MOST)
+        state = self._blocks.state
+        for pool, counter, more in (
+            ("leaf", v.LEAVES, 32 * chunks + 81),
+            ("node", v.NODES, chunks + -(-chunks // 32) + 9),
+        ):
+            have = capacity(self._blocks, pool)
+            need = int(state[counter]) + more
+            if need > have:
+                self._set(grown(self._blocks, pool, max(need, have + have // 2)))
+
     def _grow(self) -> None:
-        """Whatever is short."""
+        """Whatever is short for one more slot, and nothing else: see `has_room`."""
         state = self._blocks.state
         for pool, counter, spare in (
             ("leaf", v.LEAVES, 80),
@@ -232,7 +249,7 @@ class Auto(Algorithm):
     def _bind(self, attribute: int) -> None:
         have = capacity(self._blocks, "split")
         if int(self._blocks.state[v.SPLIT_ROWS]) + 2 >= have:
-            self._set(grown(self._blocks, "split", 2 * have))
+            self._set(grown(self._blocks, "split", have + max(have // 2, 4)))
         kernels.bind(self._at, attribute)
 
     def _check_codes(self, added: int) -> None:

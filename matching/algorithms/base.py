@@ -49,3 +49,8 @@ class Algorithm(ABC):
     def nbytes(self) -> int:
         """Memory of its own structures."""
         return 0
+
+    @property
+    def wasted(self) -> int:
+        """Bytes of that which nothing is in; 0 if it does not keep count."""
+        return 0

@@ -11,6 +11,7 @@ from pastforward.cli import bench as bench_command
 from pastforward.cli import doctor, history, processes, records, routing, scene
 from pastforward.client import DeliveryError
 from pastforward.errors import UserError
+from pastforward.topics import text_of
 from schemas import SchemaError
 
 
@@ -43,6 +44,14 @@ for command in (
     root.add_command(command)
 
 
+def _line(error: Exception) -> str:
+    if isinstance(error, KafkaException):
+        return f"Kafka: {text_of(error)}"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
@@ -55,11 +64,11 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (UserError, DeliveryError, SchemaError, KafkaException) as error:
-        if debug:
-            raise
-        click.secho(f"error: {error}", fg="red", err=True)
-        sys.exit(1)
     except BrokenPipeError:
         sys.exit(0)
+    except (UserError, DeliveryError, SchemaError, KafkaException, OSError) as error:
+        if debug or (isinstance(error, OSError) and error.filename is None):
+            raise
+        click.secho(f"error: {_line(error)}", fg="red", err=True)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from typing import Final
@@ -12,8 +13,6 @@ MODULES: Final = {
     "codecs": "Encoding and decoding: ours, fastavro, apache avro.",
     "conditions": "Parsing conditions: a known shape, a new one, the structured form.",
     "matching": "The index against the clock: equality-led, range-led, PUBSUB's mix, churn.",
-    "fabret": "The algorithms of Fabret et al. on their load.",
-    "pubsub": "The structures of Mishra and Sahni on their load.",
     "state": "The store: flat cells, quad tree, self-joins, a small budget.",
     "stream": "A broker and a worker: publications, drivers, latency, recovery.",
     "routing": "Lo and Chiu's experiments A to F, and the cost of a routing decision.",
@@ -33,8 +32,17 @@ def bench() -> None:
 
 
 def _run(name: str, arguments: tuple[str, ...]) -> int:
-    """A process of its own: figures of memory are then its own too."""
-    return subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False).returncode
+    """A process of its own: figures of memory are then its own too. It stops what it has started, and is waited for."""
+    process = subprocess.Popen([sys.executable, "-P", "-m", "benchmarks", name, *arguments])
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue  # it has got the key press, too
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _add(name: str, text: str) -> None:
@@ -59,7 +67,13 @@ def everything() -> None:
     \b
     Example: pastforward bench all
     """
-    failed = [name for name in MODULES if _run(name, ())]
+    failed = []
+    for name in MODULES:
+        code = _run(name, ())
+        if code in (130, 128 + signal.SIGTERM):
+            sys.exit(code)
+        if code:
+            failed.append(name)
     if failed:
         click.echo(f"failed: {', '.join(failed)}", err=True)
     sys.exit(bool(failed))

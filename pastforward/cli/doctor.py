@@ -101,9 +101,7 @@ def show_settings(chosen: Settings) -> list[tuple[str, str, str]]:
     rows = []
     for name, field in settings.KNOWN.items():
         value = getattr(chosen, name)
-        text = "" if value is None else str(value)
-        if field.metadata["parse"] is settings.parse_duration:
-            text = settings.show_duration(value)
+        text = "" if value is None else field.metadata["show"](value)
         rows.append((name.upper(), text, chosen.sources[name]))
     for name, value in chosen.kafka.items():
         hidden = "password" in name or "secret" in name

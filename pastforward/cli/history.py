@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
 
+from pastforward import topics
+from pastforward.broker import bootstrap_of
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.client import Moment, micros
@@ -36,9 +38,12 @@ def history() -> None:
 
 
 @contextmanager
-def _spark(settings: Settings, cores: int | None) -> Iterator[Any]:
-    """A session for one command. Its jars are looked for before its JVM is started."""
+def _spark(settings: Settings, cores: int | None, *, kafka: bool = False) -> Iterator[Any]:
+    """A session for one command. Its jars, and the broker if one is needed, are looked for before its JVM is started."""
     from spark_batch.session import make_session
+
+    if kafka:
+        topics.connect(settings, bootstrap_of(settings))
 
     logging.basicConfig(level=logging.WARNING, handlers=[RichHandler(console=Console(stderr=True), show_path=False)])
     console = Console(stderr=True)
@@ -74,14 +79,21 @@ def ingest(settings: Settings, follow: bool, allow_loss: bool, cores: int | None
     """
     from spark_batch.ingest import ingest as run
 
-    with _spark(settings, cores) as spark:
+    with _spark(settings, cores, kafka=True) as spark:
         run(spark, settings, follow=follow, allow_loss=allow_loss, quiet=as_json).print(as_json)
 
 
 @history.command()
 @click.option("--retain", callback=_duration, help="Remove publications older than this, such as 90d.", metavar="…")
 @click.option("--drop-expired", callback=_duration, help="Remove what expired longer ago than this.", metavar="…")
-@click.option("--vacuum", "vacuum_hours", type=int, default=168, show_default=True, help="Hours that old files stay.")
+@click.option(
+    "--vacuum",
+    "vacuum_hours",
+    type=click.IntRange(0),
+    default=168,
+    show_default=True,
+    help="Hours that old files stay.",
+)
 @click.option("--no-vacuum", is_flag=True, help="Leave old files where they are.")
 @cores
 @as_json
@@ -104,7 +116,7 @@ def compact(
     """
     from spark_batch.compact import compact as run
 
-    with _spark(settings, cores) as spark:
+    with _spark(settings, cores, kafka=True) as spark:
         run(
             spark,
             settings,
@@ -132,7 +144,7 @@ def statistics(
     """
     from spark_batch.statistics import statistics as run
 
-    with _spark(settings, cores) as spark:
+    with _spark(settings, cores, kafka=not without_kafka) as spark:
         run(spark, settings, catalog=catalog, page=page, without_kafka=without_kafka, quiet=as_json).print(as_json)
 
 
@@ -214,7 +226,7 @@ def backfill(
         return
     if file is not None:
         raise UserError("--file needs --replay: only what is counted offline is read from a file")
-    with _spark(settings, cores) as spark:
+    with _spark(settings, cores, kafka=not single) as spark:
         if single:
             _query(spark, settings, asked, "json" if as_json else "table", SHOWN, None)
             return

@@ -43,7 +43,5 @@ def as_flags(chosen: Settings, **changed: Any) -> list[str]:
         value = changed.get(name, getattr(chosen, name))
         if value is None or (name not in changed and chosen.sources.get(name) == "default"):
             continue
-        micros = settings.KNOWN[name].metadata["parse"] is settings.parse_duration
-        text = settings.show_duration(value) if micros else str(value)
-        flags += ["--" + name.replace("_", "-"), text]
+        flags += ["--" + name.replace("_", "-"), settings.KNOWN[name].metadata["show"](value)]
     return flags

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from pastforward import broker as embedded
 from pastforward import topics as topics_module
 from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
 from pastforward.errors import UserError
+from pastforward.running import web_of
 from pastforward.settings import Settings
 
 READY_TIMEOUT: Final = 120.0  # seconds; kernels may have to be compiled on the first start
@@ -72,12 +72,12 @@ def kafka(settings: Settings, port: int | None = None) -> Iterator[tuple[str, em
 class WorkerProcess:
     """A worker in a process of its own, with the same settings."""
 
-    def __init__(self, settings: Settings, bootstrap: str, web_port: int) -> None:
-        flags = as_flags(settings, bootstrap_servers=bootstrap, web_port=web_port)
-        self._url = f"http://127.0.0.1:{web_port}/ready"
+    def __init__(self, settings: Settings, bootstrap: str) -> None:
+        flags = as_flags(settings, bootstrap_servers=bootstrap)
+        self._settings = settings
         # a session of its own: Ctrl-C reaches us, and we stop it in order
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pastforward", "worker", "--no-status", *flags],
+            [sys.executable, "-P", "-m", "pastforward", "worker", "--no-status", *flags],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
         )
@@ -90,13 +90,20 @@ class WorkerProcess:
         deadline = time.monotonic() + READY_TIMEOUT
         while time.monotonic() < deadline:
             self.check()
-            try:
-                with urllib.request.urlopen(self._url, timeout=2) as answer:
-                    if answer.status == 200:
-                        return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
+            if self._ready():
+                return
+            time.sleep(0.1)
         raise UserError(f"the worker is not ready after {READY_TIMEOUT:.0f} s; see its messages above")
+
+    def _ready(self) -> bool:
+        web = web_of(self._settings, self._process.pid)
+        if web is None:
+            return False
+        try:
+            with urllib.request.urlopen(f"{web}/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:  # not yet
+            return False
 
     def stop(self) -> None:
         if self._process.poll() is None:
@@ -108,20 +115,12 @@ class WorkerProcess:
                 self._process.wait()
 
 
-def free_port(settings: Settings) -> int:
-    """The worker's web port; another one if nobody has chosen it and it is taken."""
-    chosen = settings.web_port
-    if chosen and (settings.sources.get("web_port") != "default" or embedded.is_free(chosen)):
-        return chosen
-    return embedded.any_port()
-
-
 @contextmanager
 def system(settings: Settings, port: int | None = None) -> Iterator[tuple[str, WorkerProcess, embedded.Broker | None]]:
     """Broker, topics and a ready worker."""
     with kafka(settings, port) as (bootstrap, running):
         topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
-        process = WorkerProcess(settings, bootstrap, free_port(settings))
+        process = WorkerProcess(settings, bootstrap)
         try:
             with console.status("starting a worker"):
                 process.wait_ready()
@@ -136,7 +135,7 @@ def announce(bootstrap: str) -> None:
 
 
 @click.command()
-@click.option("--port", type=int, help="Port of the embedded broker; a free one if left out.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the embedded broker; a free one if left out.")
 @with_settings(*WORKER)
 def up(settings: Settings, port: int | None) -> None:
     """Start broker, topics and a worker; print bootstrap.servers=HOST:PORT once ready.
@@ -154,7 +153,7 @@ def up(settings: Settings, port: int | None) -> None:
 
 
 @click.command()
-@click.option("--port", type=int, help="Port of the broker; a free one if left out.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker; a free one if left out.")
 @with_settings("data_dir", "jars_dir", "bootstrap_servers")
 def broker(settings: Settings, port: int | None) -> None:
     """Start the embedded Kafka broker; print bootstrap.servers=HOST:PORT once ready.
@@ -242,7 +241,10 @@ def _log(form: str, over: str = "") -> None:
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter(over + "%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if form == "json" else plain)
-    logging.basicConfig(level=os.environ.get("LOGLEVEL", "WARNING"), handlers=[handler], force=True)
+    level = os.environ.get("LOGLEVEL", "WARNING").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise UserError(f"LOGLEVEL is {level!r}; write one of: DEBUG, INFO, WARNING, ERROR")
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("pastforward").setLevel("INFO")
     # a broker that still writes the last transaction's marker says "again": that is no warning
     logging.getLogger("aiokafka").setLevel("ERROR")

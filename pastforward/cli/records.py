@@ -47,7 +47,19 @@ class MomentType(click.ParamType):
             self.fail(f"{text!r} is no time; write -10m, +1h, 2026-01-31T12:00:00Z or integer microseconds", param, ctx)
 
 
+class SomeText(click.ParamType):
+    """Not an empty one: that comes of a variable which is not set."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("it is empty; write a value, or leave the option out", param, ctx)
+        return str(value)
+
+
 MOMENT = MomentType()
+SOME = SomeText()
 
 
 @click.command()
@@ -56,8 +68,8 @@ MOMENT = MomentType()
 @click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
 @click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
 @click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
-@click.option("--id", "subscription_id", help="The same id again replaces; a new one if left out.")
-@click.option("--subscriber", help="Who is told; your user name if left out.")
+@click.option("--id", "subscription_id", type=SOME, help="The same id again replaces; a new one if left out.")
+@click.option("--subscriber", type=SOME, help="Who is told; your user name if left out.")
 @click.option("--time", type=click.Choice(["published", "valid"]), default="published")
 @click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
 @click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
@@ -133,8 +145,8 @@ def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
 @click.argument("attributes", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="JSON lines, a publication each; - for standard input.")
 @click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
-@click.option("--id", "publication_id", help="A new one if left out.")
-@click.option("--publisher", help="Who is told of matches as well.")
+@click.option("--id", "publication_id", type=SOME, help="A new one if left out.")
+@click.option("--publisher", type=SOME, help="Who is told of matches as well.")
 @click.option("--at", "published_at", type=MOMENT, help="When it happened; its arrival if left out.")
 @click.option("--expires", "expires_at", type=MOMENT, help="+10m: for ten minutes; never if left out.")
 @click.option("--where", help="A published condition, as in SQL.", metavar="CONDITION")
@@ -195,6 +207,8 @@ def _attributes(texts: tuple[str, ...]) -> dict[str, Value]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UserError(f"{text!r} is no attribute; write name=value")
+        if name in fields:
+            raise UserError(f"{name} is there twice; an attribute has one value")
         try:
             fields[name] = json.loads(value)
         except ValueError:
@@ -233,11 +247,11 @@ def _lines(file: IO[bytes]) -> Iterator[Publication]:
 
 
 @click.command()
-@click.option("--recipient", help="Only what this subscriber or publisher is told.")
+@click.option("--recipient", type=SOME, help="Only what this subscriber or publisher is told.")
 @click.option("--since", type=MOMENT, help="-10m: also what was notified in the last ten minutes.")
 @click.option("--best", "of_best", is_flag=True, help="Best offers instead: who holds each, and every change.")
-@click.option("--count", type=int, help="End after so many.")
-@click.option("--timeout", type=float, help="End after so many seconds without any.")
+@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--timeout", type=click.FloatRange(0), help="End after so many seconds without any.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
 @with_settings(*CONNECTION)
 def watch(

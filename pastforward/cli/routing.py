@@ -74,7 +74,7 @@ def propose(
 
 
 def _subscriptions(file: IO[bytes]) -> Iterator[Subscription]:
-    from streams.router import normal_form
+    from schemas.acceptance import normal_form
     from streams.routing import Subscription
 
     for number, line in enumerate(file, 1):
@@ -96,7 +96,7 @@ def _subscriptions(file: IO[bytes]) -> Iterator[Subscription]:
 
 
 def _publications(file: IO[bytes]) -> Iterator[Publication]:
-    from streams.router import normal_form
+    from schemas.acceptance import normal_form
     from streams.routing import Publication
 
     for number, line in enumerate(file, 1):
@@ -115,6 +115,7 @@ def _publications(file: IO[bytes]) -> Iterator[Publication]:
 @click.option("--depth", type=click.IntRange(1, 64), help="Components of a topic that decide its partition (dewey).")
 @click.option("--catalog", type=click.Path(path_type=Path), help="TOML: attributes, kinds, domains, interval numbers.")
 @click.option("--partitions", type=click.IntRange(1, 4096), help="Of the rendezvous topic.")
+@click.option("--drop-auctions", is_flag=True, help="Give up open auctions that the new routing cannot hold.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @with_settings(*CONNECTION, "hot_window")
 def apply(
@@ -123,6 +124,7 @@ def apply(
     depth: int | None,
     catalog: Path | None,
     partitions: int | None,
+    drop_auctions: bool,
     as_json: bool,
 ) -> None:
     """Change scheme, catalog or partitions while traffic goes on. Without options: finish a change that was cut off.
@@ -137,7 +139,8 @@ def apply(
         change = Change(settings, bootstrap_of(settings), tell)
         try:
             if any(option is not None for option in (scheme, depth, catalog, partitions)):
-                change.begin(_wanted(change.view(), scheme, depth, catalog, partitions))
+                wanted = _wanted(change.view(), scheme, depth, catalog, partitions)
+                change.begin(wanted, drop_auctions=drop_auctions)
             version = change.finish()
             entry = change.view().versions[version]
         finally:
@@ -148,6 +151,29 @@ def apply(
         click.echo(json.dumps(told))
         return
     Console().print(f"version {version} is in force: {entry.scheme}, {entry.partitions} partitions; {seconds} s")
+
+
+@routing.command()
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION)
+def abort(settings: Settings, as_json: bool) -> None:
+    """Drop a change that is under way: the version in force stays. Possible until the new version begins to take over.
+
+    \b
+    Example: pastforward routing abort
+    """
+    from streams.change import Change
+
+    change = Change(settings, bootstrap_of(settings), lambda _: None)
+    try:
+        dropped = change.abort()
+        in_force = change.view().current().in_force
+    finally:
+        change.close()
+    if as_json:
+        click.echo(json.dumps({"dropped": dropped, "version": in_force}))
+        return
+    Console().print(f"version {dropped} is dropped; version {in_force} stays in force")
 
 
 def _wanted(

@@ -10,7 +10,7 @@ from pastforward.settings import Settings
 
 
 @click.command()
-@click.option("--seconds", type=float, help="End after so long.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="End after so long.")
 @click.option("--plain", is_flag=True, help="Lines for a log instead of a map; so without a terminal.")
 @click.option("--drivers", type=click.IntRange(1, 500), default=40, help="Drivers on the road.")
 @with_settings(*WORKER)

@@ -9,6 +9,9 @@ from schemas.kernels.columns import NULL_LONG, READ, SLOW
 from schemas.kernels.kinds import Array, Number, Result
 from schemas.kernels.names import same_bytes
 from schemas.kernels.text import is_id
+from schemas.limits import MADE_UP
+
+_MADE_UP = ord(MADE_UP)
 
 
 @njit(cache=True, nogil=True)
@@ -52,8 +55,10 @@ def finish_rows(
         next_key += max(size, 0)
         if result[row] == SLOW:
             continue
-        if size >= 0:
-            if not is_id(data, key_at, key_at + size):
+        if id_length[row] > 0 and data[id_at[row]] == _MADE_UP:
+            result[row] = SLOW
+        elif size >= 0:
+            if not is_id(data, key_at, key_at + size) or data[key_at] == _MADE_UP:
                 result[row] = SLOW
             elif id_length[row] < 0:
                 id_at[row] = key_at
@@ -65,7 +70,8 @@ def finish_rows(
                 result[row] = SLOW
             else:
                 id_at[row] = spare_at
-                at = _put_decimal(data, spare_at, partition)
+                data[spare_at] = _MADE_UP
+                at = _put_decimal(data, spare_at + 1, partition)
                 data[at] = 0x2D
                 spare_at = _put_decimal(data, at + 1, offsets[row])
                 id_length[row] = spare_at - id_at[row]

@@ -378,7 +378,8 @@ def read_rows(
             elif operation == WHERE:
                 begin = at
                 branch, at = read_long(data, at, end)
-                good = at >= 0 and 0 <= branch < symbols.shape[1] and symbols[argument, branch] >= 0
+                # the last number of the row is no branch: it is the node of the structured form
+                good = at >= 0 and 0 <= branch < symbols.shape[1] - 1 and symbols[argument, branch] >= 0
                 if good:
                     kind = symbols[argument, branch]
                     smalls[column, row] = kind

@@ -110,10 +110,10 @@ def settle(memory: Memory, journal: Array) -> None:
 
 
 @kernel
-def undo(memory: Memory, journal: Array) -> None:
-    """The stage is given up: the new leave, the dead return, last change first."""
+def undo(memory: Memory, journal: Array, mark: int) -> None:
+    """All changes from entry `mark` of the journal on are given up: the new leave, the dead return, last change first."""
     scalars = memory.scalars
-    for entry in range(scalars[JOURNAL] - 1, -1, -1):
+    for entry in range(scalars[JOURNAL] - 1, mark - 1, -1):
         item = journal[entry]
         if item >= 0:
             remove(memory, item)
@@ -124,7 +124,7 @@ def undo(memory: Memory, journal: Array) -> None:
             while item != NONE:
                 memory.items[item].flags &= 0xFF ^ DEAD
                 item = memory.items[item].copy
-    scalars[JOURNAL] = 0
+    scalars[JOURNAL] = mark
 
 
 @kernel

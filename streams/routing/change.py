@@ -26,6 +26,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
+from schemas import is_fault
 from streams.routing.directory import Directory
 from streams.routing.scheme import RoutingError
 
@@ -62,7 +63,10 @@ class View:
         try:
             if key == STATE:
                 said = json.loads(value)
-                self.state = State(said["in_force"], said["next"], said["flipping"])
+                following = said["next"]
+                self.state = State(
+                    int(said["in_force"]), None if following is None else int(following), bool(said["flipping"])
+                )
                 return
             kind, *rest = key.decode().split("/")
             if kind == "version":
@@ -70,8 +74,8 @@ class View:
             elif kind in ("hold", "flip"):
                 words = self.holds if kind == "hold" else self.flips
                 words[int(rest[0]), rest[1], int(rest[2])] = int(value)
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            if isinstance(error, RoutingError):
+        except Exception as error:  # whatever is in it: it was written by something else
+            if isinstance(error, RoutingError) or is_fault(error):
                 raise
             raise RoutingError(f"{key!r} is no entry of the directory; it was written by something else") from None
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from schemas.acceptance import Rules
 from streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from streams.routing.hashing import combine, k_combine
 from streams.routing.records import RoutedPublication, RoutedSubscription
@@ -34,10 +35,9 @@ class Dewey(Scheme):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         return self.of_topic(publication.topic)
 
-    def refuses_best(self, topic: str) -> str | None:
-        if topic and topic.count(".") + 1 >= self.depth:
-            return None
-        return f"best needs a topic of at least {self.depth} components (ROUTING_DEPTH); this is {topic!r}"
+    @property
+    def accepts(self) -> Rules:
+        return Rules(self.name, self.depth, self.keeps_topics_together)
 
     def route_publications(self, publications: Publications) -> Placement:
         return self._route(publications.topics)

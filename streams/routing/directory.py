@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from schemas import is_fault
 from streams.routing.catalog import Catalog, CatalogError
 from streams.routing.make import make_scheme
 from streams.routing.scheme import RoutingError, Scheme
@@ -59,8 +60,8 @@ class Directory:
                 int(document["begins_at"]),
                 tuple(document["starts"]),
             )
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, RoutingError):
+        except Exception as error:  # whatever is in it: it was written by something else
+            if isinstance(error, RoutingError) or is_fault(error):
                 raise
             raise RoutingError(f"not an entry of the directory: {error!r}; it was written by something else") from None
 

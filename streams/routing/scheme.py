@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from schemas.acceptance import Rules
 from streams.routing.columns import Placement, Publications, Subscriptions
 from streams.routing.records import RoutedPublication, RoutedSubscription
 
@@ -39,9 +40,10 @@ class Scheme(ABC):
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         """The partitions that the publication is sent to."""
 
-    def refuses_best(self, topic: str) -> str | None:
-        """Why a publication on that topic cannot ask for the best offer; None: it can. All bids must meet at one partition."""
-        return f"best needs dewey routing; the scheme here is {self.name}"
+    @property
+    def accepts(self) -> Rules:
+        """What records it can serve. All bids for a best offer must meet at one partition."""
+        return Rules(self.name, None, self.keeps_topics_together)
 
     @abstractmethod
     def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:

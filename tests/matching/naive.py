@@ -78,6 +78,24 @@ def literal(value: Any) -> str:
     return f"BOX({value.min_x}, {value.min_y}, {value.max_x}, {value.max_y})"
 
 
+_WRITTEN = {"between": "BETWEEN", "in": "IN", "like": "LIKE", "matches": "REGEXP", "is null": "IS NULL"}
+_AROUND = {"prefix": ("", "%"), "suffix": ("%", ""), "substring": ("%", "%")}
+
+
+def written(attribute: str, operator: str, value: Any = None, high: Any = None) -> Any:
+    """A predicate of the structured form as SQL has it."""
+    if operator == "is not null":
+        return Leaf(attribute, "IS NOT NULL")
+    if operator.startswith("not "):
+        return Node("NOT", (written(attribute, operator.removeprefix("not "), value, high),))
+    if operator in _AROUND:
+        before, after = _AROUND[operator]
+        return Leaf(attribute, "LIKE", before + re.sub("([!%_])", r"!\1", value) + after)
+    if operator == "like":
+        return Leaf(attribute, "LIKE", value.replace("\\", "!"))
+    return Leaf(attribute, _WRITTEN.get(operator, operator), (value, high) if operator == "between" else value)
+
+
 def truth(tree: Any, attributes: Mapping[str, Any]) -> bool | None:
     """True, False, or None for unknown."""
     if isinstance(tree, bool):

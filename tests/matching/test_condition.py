@@ -176,3 +176,11 @@ def test_successors() -> None:
     assert string_after_prefix("\U0010ffff") is None
     assert path_after_subtree((1, 2**63 - 1)) == (2,)
     assert path_after_subtree(()) is None
+
+
+def test_nothing_lies_beyond_the_calendar() -> None:
+    """A bound a microsecond behind the last moment could be written into a record, and not be read again."""
+    first, last = "TIMESTAMP '0001-01-01T00:00:00Z'", "TIMESTAMP '9999-12-31T23:59:59.999999Z'"
+    for text in (f"z > {last}", f"z < {first}", f"z >= {last} AND z != {last}", f"z NOT BETWEEN {first} AND {last}"):
+        assert Condition.parse(text).never
+        assert Condition.parse(f"{text} OR z = {last}") == Condition.parse(f"z = {last}")

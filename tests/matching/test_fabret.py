@@ -36,7 +36,6 @@ from matching.algorithms.statistics import AttributeStatistics
 from matching.attributes import INTEGER
 from matching.columns import batch_of_table
 from matching.keys import equality_hash
-from matching.oracle import Subscription
 from tests.matching import test_index_oracle as oracle
 from tests.matching.fabret import algorithm_of, check_structure, equalities, events, load
 
@@ -117,19 +116,7 @@ def test_moving_slots_keeps_every_kind_of_condition_right(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(static, "_FEW", 2)
         index = Index(algorithm=algorithm, **(EAGER if algorithm == "dynamic" else {}))
-        model: dict[int, Subscription] = {}
-        for step in steps:
-            if isinstance(step, oracle.Add):
-                oracle.put(index, step.identity, step.subscription)
-                model[step.identity] = step.subscription
-            elif isinstance(step, oracle.Remove):
-                index.remove_many(sorted(set(step.identities)))
-                for identity in step.identities:
-                    model.pop(identity, None)
-            else:
-                for publication in step.publications:
-                    assert sorted(oracle.ask(index, publication)) == oracle.expected(model, publication)
-            check_structure(algorithm_of(index))
+        oracle.run(index, steps, after=lambda index: check_structure(algorithm_of(index)))
 
 
 @given(

@@ -419,3 +419,50 @@ def test_many_at_once(text: bool) -> None:
     assert index.remove_many([*latest, "nobody" if text else 77]) == 50
     assert len(index) == 0
     assert index.match(PUBLISHED[0]) == []
+
+
+def test_predicates_that_nothing_satisfies_meet_no_published_condition() -> None:
+    index = Index()
+    index.add_predicates(
+        pa.table(
+            {
+                "subscription_id": [1, 2, 2, 3],
+                "attribute": ["x"] * 4,
+                "operator": ["between", "<", ">", "between"],
+                "value_int64": [5, 1, 5, 3],
+                "high_int64": [3, None, None, 5],
+            }
+        )
+    )
+    for where in ("x IS NOT NULL", "x BETWEEN 0 AND 9", "x IN (0, 4, 9)"):
+        assert index.match({}, where=where) == [3]
+
+
+def test_a_replacement_that_is_refused_leaves_the_old_one() -> None:
+    index = Index()
+    index.add(1, "x = 1", ends_at=10)
+    for wrong in ({"starts_at": 2**70}, {"ends_at": "soon"}, {"topic": "1..2"}, {"semantics": "fuzzy"}):
+        with pytest.raises((TypeError, ValueError)):
+            index.add(1, "x = 2", **wrong)  # type: ignore[arg-type]
+        assert index.match({"x": 1}, published_at=5) == [1]
+
+
+def test_ids_and_moments_enter_as_plain_types() -> None:
+    index = Index()
+    index.add(np.int64(1), "x = 1", starts_at=np.datetime64("1970-01-01T00:00:01"), ends_at=np.int64(3_000_000))  # type: ignore[arg-type]
+    found = index.match({"x": 1}, published_at=np.int64(1_000_000))  # type: ignore[arg-type]
+    assert found == [1]
+    assert type(found[0]) is int
+    assert index.match({"x": 1}, published_at=datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)) == []
+    assert np.int64(1) in index
+    assert index.remove(np.int64(1))
+    for wrong in ("2026", 1.5, 2**63):
+        with pytest.raises(TypeError, match="no moment"):
+            index.match({"x": 1}, published_at=wrong)  # type: ignore[arg-type]
+    texts = Index()
+    texts.add("a")
+    assert "\ud800" not in texts
+    assert not texts.remove("\ud800")
+    with pytest.raises(ValueError, match="half a character"):
+        texts.add("\ud800")
+    assert texts.match_table(pa.record_batch({"x": pa.array([1])}))["subscription_id"].to_pylist() == ["a"]

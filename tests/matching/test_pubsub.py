@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from matching import Condition, Index
 from matching.algorithms.pubsub import forest as f
 from matching.index import NewSubscription
-from matching.oracle import Subscription
 from tests.matching.pubsub_forest import Reader, forest_of
-from tests.matching.test_index_oracle import Add, Remove, ask, expected, put, steps
+from tests.matching.test_index_oracle import run, steps
 
 KINDS = ("auto", "interval", "rbpst", "rb", "suffix", "aho-corasick")
 
@@ -166,18 +165,7 @@ def test_large_buckets_in_groups(ordered: bool, structure: str) -> None:
 @given(data=st.data())
 def test_agrees_with_the_oracle_when_buckets_are_small(structure: str, bucket_size: int, data: st.DataObject) -> None:
     index = Index(algorithm="pubsub", structure=structure, bucket_size=bucket_size)
-    model: dict[int, Subscription] = {}
-    for step in data.draw(steps):
-        if isinstance(step, Add):
-            put(index, step.identity, step.subscription)
-            model[step.identity] = step.subscription
-        elif isinstance(step, Remove):
-            assert index.remove_many(step.identities) == len(set(step.identities) & model.keys())
-            for identity in step.identities:
-                model.pop(identity, None)
-        else:
-            for publication in step.publications:
-                assert sorted(ask(index, publication)) == expected(model, publication)
+    run(index, data.draw(steps))
     Reader(index).check()
 
 

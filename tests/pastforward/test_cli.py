@@ -14,9 +14,12 @@ from pathlib import Path
 import click
 import pytest
 
+from pastforward import settings
 from pastforward.broker import Broker
 from pastforward.cli import root
+from pastforward.cli.options import as_flags
 from tests.conftest import ROOT, StartWorker
+from tests.forks import Forked
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -35,7 +38,7 @@ def test_all_names_of_the_documentation_exist() -> None:
     assert names >= {
         *("up", "broker", "worker", "topics", "subscribe", "unsubscribe", "publish", "watch", "explain", "bench"),
         *("demo", "doctor", "history ingest", "history compact", "history statistics", "history backfill"),
-        *("history query", "routing propose", "routing apply"),
+        *("history query", "routing propose", "routing apply", "routing abort"),
     }
 
 
@@ -55,18 +58,71 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
         (["worker"], {}, "start `pastforward up`"),
         (["subscribe", "--where", "x >"], {}, "the condition cannot be taken"),
         (["publish", "nothing"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "write name=value"),
+        (["publish", "a=1", "a=2"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "a is there twice"),
+        (["watch"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["worker"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["worker"], {"LOGLEVEL": "loud", "PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "LOGLEVEL is 'LOUD'"),
+        (["worker", "--session-timeout", "1us"], {}, "write a duration from 1s to 1m"),
+        (["worker", "--session-timeout", "2h"], {}, "write a duration from 1s to 1m"),
+        (["up", "--data-dir", "file"], {}, "Not a directory"),
+        (
+            ["publish", "a=1", "--schema-registry-url", "no"],
+            {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
+            "SCHEMA_REGISTRY_URL",
+        ),
+        (["history", "ingest"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["history", "compact"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["history", "statistics"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["history", "backfill"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["routing", "apply"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["demo"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["explain", "a", "b"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
     ],
 )
 def test_an_error_is_one_line_and_code_1(
     command: Command, tmp_path: Path, arguments: list[str], environment: dict[str, str], says: str
 ) -> None:
+    (tmp_path / "file").touch()
     done = command(
         *arguments, environment={**environment, "PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": "2000"}, cwd=tmp_path
     )
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+    assert "%3|" not in done.stderr  # librdkafka's own lines
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "watch --count 0",
+        "watch --count -1",
+        "watch --timeout -1",
+        "watch --since soon",
+        "broker --port 0",
+        "broker --port 99999",
+        "up --port -1",
+        "demo --seconds 0",
+        "demo --drivers 0",
+        "history compact --vacuum -1",
+        "publish --id  a=1",
+        "subscribe --subscriber ",
+        "subscribe --id ",
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(arguments: str, command: Command, tmp_path: Path) -> None:
+    done = command(*arguments.split(" "), cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Invalid value for" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_another_process_gets_the_same_settings() -> None:
+    chosen = settings.load({"hot_window": "90s", "session_timeout": "7s", "memory_budget": "1GB"}, environment={})
+    flags = as_flags(chosen)
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    assert settings.load({name[2:].replace("-", "_"): text for name, text in given.items()}, environment={}) == chosen
 
 
 def test_debug_shows_the_traceback(command: Command, tmp_path: Path) -> None:
@@ -120,7 +176,8 @@ def test_topics_and_doctor(command: Command, flags: list[str], tmp_path: Path) -
 
 @pytest.mark.broker
 def test_doctor_hides_secrets_and_names_what_is_missing(command: Command, tmp_path: Path) -> None:
-    done = command("doctor", environment={"PASTFORWARD_KAFKA_SASL_PASSWORD": "hush"}, cwd=tmp_path)
+    environment = {"PASTFORWARD_KAFKA_SASL_PASSWORD": "hush", "PASTFORWARD_JARS_DIR": "none"}
+    done = command("doctor", environment=environment, cwd=tmp_path)
     assert done.returncode == 1
     assert "hush" not in done.stdout
     assert "make setup" in done.stdout
@@ -196,3 +253,16 @@ def test_the_demo_shows_both_phases(tmp_path: Path) -> None:
     demo.send_signal(signal.SIGINT)
     demo.stdout.read()
     assert demo.wait(60) == 0
+
+
+@pytest.mark.parametrize("arguments", [["subscribe"], ["publish", "a=1"]])
+def test_a_key_press_ends_a_command_that_waits_for_a_broker(arguments: list[str], tmp_path: Path) -> None:
+    """Within a bound that is shorter than the thirty seconds after which the record would be given up."""
+    files = (tmp_path / "out", tmp_path / "errors")
+    process = Forked([*arguments, "--bootstrap-servers", "127.0.0.1:1"], files)
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130, files[1].read_text()
+    assert "Traceback" not in files[1].read_text()

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path as File
 
 import pytest
 
 from matching.values import Box, Circle, Path, Point
 from pastforward import Client, DeliveryError
 from pastforward.broker import Broker
+from pastforward.client import Best
 from pastforward.settings import load
-from schemas import Publication, SchemaError
-from tests.conftest import StartWorker
+from pastforward.topics import connect, ensure
+from schemas import Notification, Publication, SchemaError, encode
+from tests.conftest import OwnBroker, StartWorker
+from tests.forks import Forked
+from tests.outside import PATIENCE
 
 pytestmark = pytest.mark.broker
 
@@ -89,9 +96,62 @@ def test_what_cannot_be_read_is_refused_before_it_is_sent(client: Client) -> Non
         client.subscribe(subscriber_id="s", starts_at=timedelta(0), ends_at=timedelta(minutes=-1))
 
 
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [("x >", "something is missing"), ("x > 1 AND x < 1", "never be true"), ("previous.x > 1", "needs self_join")],
+)
+def test_what_the_router_would_refuse_is_refused_before_it_is_sent(client: Client, where: str, reason: str) -> None:
+    """In the words of the dead letter: both are from `schemas.acceptance`."""
+    with pytest.raises(SchemaError, match=reason):
+        client.subscribe(where, subscriber_id="s")
+    with pytest.raises(SchemaError, match=reason if "self_join" not in reason else "cannot speak of previous"):
+        client.publish({"x": 1}, topic="1", where=where)
+
+
+def test_names_and_best_offers_are_checked_before_they_are_sent(client: Client) -> None:
+    for attributes, best, reason in (
+        ({"previous.x": 1}, None, "reserved"),
+        ({"n" * 256: 1}, None, "write 1 to 255"),
+        ({}, Best("price", "highest"), "ROUTING_DEPTH"),
+    ):
+        with pytest.raises(SchemaError, match=reason):
+            client.publish(attributes, best=best)
+
+
 def test_delivery_errors_are_raised(broker: Broker) -> None:
     settings = load({"topic_prefix": "nowhere."}, environment={"PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": "2000"})
     with Client(broker.bootstrap, settings=settings) as client:
         with pytest.raises(DeliveryError, match="was not delivered") as raised:
             client.publish_many([Publication("a"), Publication("b")])
         assert {key for key, _ in raised.value.errors} == {"a", "b"}
+
+
+def test_who_watches_waits_for_a_broker_that_is_away(own_broker: OwnBroker, tmp_path: File) -> None:
+    """It says so once, and once when it is back: librdkafka had a line for each attempt."""
+    flags = ["--bootstrap-servers", own_broker.bootstrap, "--topic-prefix", "watched."]
+    settings = load({"topic_prefix": "watched."}, environment={})
+    ensure(settings, connect(settings, own_broker.bootstrap))
+    said = tmp_path / "said"
+    watch = Forked(["watch", "--since", "-1h", "--json", *flags], (said, said))
+
+    def wait(text: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while text not in (said.read_text() if said.exists() else ""):
+            assert watch.poll() is None, said.read_text()
+            assert time.monotonic() < deadline, said.read_text()
+            time.sleep(0.1)
+
+    try:
+        with Client(own_broker.bootstrap, settings=settings) as client:
+            notification = Notification("a" * 32, "s", "0-1", "p", "anna", "subscriber", "1", 1, 1, "live")
+            client._send("watched.notifications", [("anna", encode(notification))])
+        wait('"anna"')
+        own_broker.end(signal.SIGKILL)
+        wait("does not answer")
+        own_broker.restart()
+        wait("answers again")
+        watch.terminate()
+        watch.wait(PATIENCE)
+    finally:
+        watch.kill()
+    assert len(said.read_text().splitlines()) <= 6, said.read_text()

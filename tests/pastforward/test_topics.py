@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -67,6 +69,21 @@ def test_a_topic_with_the_senders_time_is_refused(broker: Broker) -> None:
     topics.wait_visible(admin, ["timed.publications"])
     with pytest.raises(UserError, match="LogAppendTime"):
         topics.ensure(settings, admin)
+
+
+@pytest.mark.broker
+def test_the_limits_of_topics_that_an_earlier_version_made_are_raised(broker: Broker) -> None:
+    settings = load({"topic_prefix": "limited.", "partitions": 1}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    made = NewTopic("limited.notifications", 1, config={**topics.STAMPED, topics.LIMIT: "1048588"})
+    for future in admin.create_topics([made]).values():
+        future.result()
+    topics.wait_visible(admin, ["limited.notifications"])
+    topics.ensure(settings, admin)
+    deadline = time.monotonic() + topics.TIMEOUT  # a broker answers a change before it shows it
+    while config_of(admin, "limited.notifications")[topics.LIMIT] != str(topics.LARGE):
+        assert time.monotonic() < deadline
+    assert config_of(admin, "limited.live-changelog")[topics.LIMIT] == str(topics.LARGEST)
 
 
 def test_an_unreachable_broker_is_one_line() -> None:

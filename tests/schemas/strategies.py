@@ -31,13 +31,14 @@ from schemas import (
     Version,
     Withdrawal,
 )
-from schemas.limits import MAX_ID_BYTES, MAX_TIME, MIN_TIME
+from schemas.limits import MADE_UP, MAX_ID_BYTES, MAX_TIME, MIN_TIME
 from schemas.records import OPERATORS
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 ids = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20) | st.sampled_from(
     ["a" * MAX_ID_BYTES, "é" * (MAX_ID_BYTES // 2)]
 )
+own_ids = ids.filter(lambda text: not text.startswith(MADE_UP))  # those that a sender may choose
 longs = st.integers(-(2**63), 2**63 - 1)
 ints = st.integers(-(2**31), 2**31 - 1)
 moments = st.integers(MIN_TIME, MAX_TIME)
@@ -92,7 +93,7 @@ windows = st.tuples(st.none() | moments, st.none() | moments).map(
 def subscriptions(draw: st.DrawFn) -> Subscription:
     starts_at, ends_at = draw(windows)
     return Subscription(
-        draw(ids),
+        draw(own_ids),
         draw(ids),
         draw(paths),
         draw(st.sampled_from(["overlap", "subtree"])),
@@ -113,7 +114,7 @@ attributes = st.dictionaries(ids, values, max_size=6)
 def publications(draw: st.DrawFn) -> Publication:
     published_at, expires_at = draw(windows)
     return Publication(
-        draw(st.none() | ids),
+        draw(st.none() | own_ids),
         draw(st.none() | ids),
         draw(paths),
         published_at,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,7 @@ from schemas import plain as checks
 from schemas.avro_plain import compile_reader
 from schemas.codec import Format
 from schemas.definitions import NAMES, current
-from schemas.limits import MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES
+from schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_KEY_BYTES, MAX_RECORD_BYTES
 from schemas.plain import plain_record
 from tests.schemas import reference
 from tests.schemas import strategies as some
@@ -354,6 +356,33 @@ def test_a_dead_letter_fits_its_topic(format: Format) -> None:
     assert len(schemas.encode(letter, format)) < 4 << 20
 
 
+@pytest.mark.parametrize("format", ["avro", "json"])
+@pytest.mark.parametrize(
+    "reason",
+    ["why", "é" * 3_000_000, "\ud800" * 100, "\x01" * 5_000_000],
+    ids=["short", "long", "surrogates", "control"],
+)
+def test_a_dead_letter_fits_its_topic_whatever_is_large(format: Format, reason: str) -> None:
+    key, value = bytes(5 << 20), bytes(7 << 20)
+    letter = schemas.dead_letter("t", 0, 0, 0, SchemaError("bad_id", reason), key, value)
+    assert "key's 5242880 bytes" in letter.reason
+    assert "value's 7340032 bytes" in letter.reason
+    written = schemas.encode(letter, format)
+    assert schemas.decode_dead_letter(written) == letter
+    record_key = schemas.dead_letter_key(key)
+    assert record_key is not None
+    assert len(record_key) + len(written) < MAX_CANONICAL_BYTES
+    assert letter.reason.startswith(("why", "é" * 2_000, "?" * 100, "\x01" * 4_000))
+
+
+def test_the_key_of_a_dead_letter_is_that_of_the_record() -> None:
+    assert schemas.dead_letter_key(None) is None
+    assert schemas.dead_letter_key(b"") == b""
+    longest = b"k" * MAX_DEAD_LETTER_KEY_BYTES
+    assert schemas.dead_letter_key(longest) == longest
+    assert schemas.dead_letter_key(longest + b"k") == longest
+
+
 def test_canonical_records_have_all_defaults() -> None:
     version = Version(1_000, 2, 1735)
     assert str(version) == "2-1735"
@@ -362,7 +391,7 @@ def test_canonical_records_have_all_defaults() -> None:
     with pytest.raises(SchemaError, match="ends before it begins"):
         schemas.canonical_subscription(Subscription("s", "anna", ends_at=999), version, ())
     published = schemas.canonical_publication(Publication(), 2, 7, 1_000, None)
-    assert (published.publication_id, published.published_at) == ("2-7", 1_000)
+    assert (published.publication_id, published.published_at) == ("~2-7", 1_000)
 
 
 def test_versions_are_ordered_by_arrival_then_partition_then_offset() -> None:
@@ -404,3 +433,19 @@ def test_blocks_with_sizes_are_read() -> None:
     wrong = body.replace(plain_block, b"\x01\x06\x02a\x00\x01\x00")
     with pytest.raises(SchemaError, match="not as long as it says"):
         schemas.decode_publication(None, b"\xc3\x01" + definition.fingerprint + wrong)
+
+
+@pytest.mark.parametrize("key", [b"~", b"~0-5", "~é".encode()])
+def test_ids_that_begin_as_those_that_are_made_here_are_refused(key: bytes) -> None:
+    """Whoever published `0-5` kept a later publication without an id out."""
+    now, offset = np.array([1], np.int64), np.array([5], np.int64)
+    for values, keys in (([b"{}"], [key]), ([json.dumps({"publication_id": key.decode()}).encode()], [None])):
+        ((row, error),) = schemas.decode_publications(keys, values, 0, offset, now).errors
+        assert (row, error.kind) == (0, "bad_id")
+        assert "begins with ~" in error.reason
+    ((_, error),) = schemas.decode_subscriptions([key], [b'{"subscriber_id": "a"}'], 0, offset, now).errors
+    assert error.kind == "bad_id"
+    with pytest.raises(SchemaError, match="begins with ~"):
+        schemas.encode(Publication(key.decode()))
+    (made,) = schemas.decode_publications([None], [b"{}"], 0, offset, now).publication_id
+    assert made == b"~0-5"

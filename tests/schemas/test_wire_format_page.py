@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import schemas
-from schemas import Publication
+from schemas import Publication, limits
 from schemas.definitions import current
+from schemas.errors import Kind
 from schemas.program import avro_program
 from schemas.records import OPERATORS
 
@@ -50,3 +52,21 @@ def test_the_branches_of_a_value() -> None:
     assert program is not None
     # boolean, long, double, string, Timestamp, Point, Circle, Box, Path, by the tags of matching.attributes
     assert program.value_tags.tolist() == [1, 2, 3, 5, 4, 6, 7, 8, 9]
+
+
+def test_every_kind_of_error_is_on_the_page() -> None:
+    for kind in get_args(Kind):
+        assert f"`{kind}`" in PAGE, kind
+
+
+def test_limits_are_as_stated() -> None:
+    assert f"UTF-8, 1 to {limits.MAX_ID_BYTES} bytes" in PAGE
+    assert f"the same, 1 to {limits.MAX_NAME_BYTES} bytes" in PAGE
+    assert f"at most {limits.MAX_PATH_DEPTH} of them" in PAGE
+    assert limits.MAX_PATH_COMPONENT == 2**63 - 1
+    assert "numbers from 0 to 2^63-1" in PAGE
+    assert f"nested more than {limits.MAX_NESTING} deep" in PAGE
+    assert f"above {limits.MAX_REASON_BYTES >> 10} KiB" in PAGE
+    assert f"the first {limits.MAX_DEAD_LETTER_KEY_BYTES >> 10} KiB" in PAGE
+    assert f"above {limits.MAX_DEAD_LETTER_BYTES >> 21} MiB" in PAGE
+    assert f"at most {limits.MAX_RECORD_BYTES >> 20} MiB" in PAGE

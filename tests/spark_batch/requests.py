@@ -19,9 +19,9 @@ FAR = 1 << 52  # microseconds, the year 2112: later than everything that a test 
 def ask(settings: Settings, name: str, cut: dict[int, int], where: str | None = None, **fields: Any) -> bytes:
     """Writes a request of partition 0 and returns its key."""
     condition = ALWAYS if where is None else Condition.parse(where).disjuncts
-    version = fields.pop("version", Version(FAR, 0, 7))
+    version, ends_at = fields.pop("version", Version(FAR, 0, 7)), fields.pop("ends_at", None)
     subscription = CanonicalSubscription(
-        name, f"{name}'s", version, "", "overlap", 0, None, "published", condition, **fields
+        name, f"{name}'s", version, "", "overlap", 0, ends_at, "published", condition, **fields
     )
     request = BackfillRequest(subscription, 0, FAR, FAR, 1, cut)
     topics = Topics(settings.topic_prefix)
@@ -39,6 +39,6 @@ def stand(settings: Settings, client: Client, name: str, version: Version | None
     routes = Routes(topics.routes, 0)
     routes.put(name.encode(), Route(version or Version(0, 0, 0), (0,), b"digest"), outgoing)
     if version is None:
-        routes.remove(name, outgoing)
+        routes.remove(name.encode(), outgoing)
     for records in outgoing.changelog.values():
         client._send(topics.routes, [(key.decode(), value) for key, value in records if key is not None])

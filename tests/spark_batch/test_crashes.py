@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,7 @@ from pastforward.settings import Settings
 from schemas import Publication, Version, decode_notification
 from spark_batch import backfill as backfill_module
 from spark_batch.backfill import backfill
+from spark_batch.compact import compact
 from spark_batch.ingest import check_loss, ingest
 from spark_batch.kafka import read_topic
 from spark_batch.outbox import runs
@@ -25,7 +27,7 @@ from spark_batch.position import ingested
 from spark_batch.publisher import Publisher
 from spark_batch.tables import Places, ensure_publications, read_publications
 from tests.spark_batch.conftest import MakeSettings
-from tests.spark_batch.requests import ask, stand
+from tests.spark_batch.requests import FAR, ask, stand
 
 pytestmark = pytest.mark.broker
 
@@ -154,6 +156,75 @@ def test_an_ingest_that_dies_before_its_checkpoint_adds_nothing_twice(
     with pytest.raises(UserError, match="offsets 12 to 13 are no longer there"):
         ingest(spark, settings, quiet=True)
     assert ingest(spark, settings, allow_loss=True, quiet=True).facts["ingested"] == 1
+
+
+def test_after_a_lost_checkpoint_every_publication_counts_once(
+    spark: Any, broker: embedded.Broker, history: MakeSettings
+) -> None:
+    settings = prepare(history, broker, "lost.")
+    places = Places(settings.history)
+    with Client(settings=settings) as client:
+        client.publish_many(Publication(f"p{n}", attributes={"x": n}) for n in range(5))
+    assert ingest(spark, settings, quiet=True).facts["ingested"] == 5
+    compact(spark, settings, vacuum_hours=None, quiet=True)  # notes that all of it has been looked at
+    shutil.rmtree(places.checkpoint)
+    assert ingest(spark, settings, quiet=True).facts["ingested"] == 5
+    assert read_publications(spark, places).count() == 10
+    ask(settings, "all", {0: 4})
+    assert backfill(spark, settings, quiet=True).facts["notifications"] == 5
+    assert notified(settings, broker) == {("all", f"p{n}"): 1 for n in range(5)}
+    assert compact(spark, settings, vacuum_hours=None, quiet=True).facts["repeats_removed"] == 5
+    rows = read_publications(spark, places).select("publication_id").collect()
+    assert sorted(row[0] for row in rows) == [f"p{n}" for n in range(5)]
+    ask(settings, "again", {0: 4}, "x >= 3")
+    assert backfill(spark, settings, quiet=True).facts["notifications"] == 2
+
+
+def test_an_answer_to_an_earlier_request_of_the_same_name_is_not_sent(
+    spark: Any, broker: embedded.Broker, history: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been asked with another cut: its answer must neither be told nor close the request that is open now."""
+    settings = prepare(history, broker, "older.")
+    with Client(settings=settings) as client:
+        client.publish_many(Publication(f"p{n}", attributes={"x": n}) for n in range(5))
+    ingest(spark, settings, quiet=True)
+    key = ask(settings, "s", {0: 4}, "x < 2")
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "publish", publish_or_die)
+        backfill_dies(spark, settings)
+    assert len(runs(Places(settings.history))) == 1
+    assert ask(settings, "s", {0: 4}, "x >= 2") == key
+    facts = backfill(spark, settings, quiet=True).facts
+    assert (facts["answered"], facts["notifications"]) == (1, 3)
+    assert notified(settings, broker) == {("s", f"p{n}"): 1 for n in range(2, 5)}
+
+
+def test_an_ended_subscription_is_answered_although_its_route_is_forgotten(
+    spark: Any, broker: embedded.Broker, history: MakeSettings
+) -> None:
+    """Its own topic tells then whether it was withdrawn or replaced; what was refused, or sent again, has changed nothing."""
+    settings = prepare(history, broker, "ended.")
+    own = b'{"subscriber_id": "me", "starts_at": 0, "ends_at": 4000000000000000}'
+    other = b'{"subscriber_id": "me", "starts_at": 0, "ends_at": 4000000000000001}'
+    fates = {
+        "stands": [own],
+        "again": [own, b'{"subscriber_id": "me", "where": "x >"}', own],
+        "withdrawn": [own, None],
+        "replaced": [own, other],
+        "long-gone": [],  # a tombstone goes as well, in the end
+    }
+    with Client(settings=settings) as client:
+        client.publish_many(Publication(f"p{n}", attributes={"x": n}) for n in range(3))
+        offset = 0
+        for name, records in fates.items():
+            client._send("ended.subscriptions", [(name, value) for value in records])
+            ask(settings, name, {0: 2}, version=Version(FAR, 0, offset), ends_at=4_000_000_000_000_000)
+            stand(settings, client, name, None)
+            offset += len(records)
+    ingest(spark, settings, quiet=True)
+    facts = backfill(spark, settings, quiet=True).facts
+    assert (facts["answered"], facts["over"]) == (2, 3)
+    assert notified(settings, broker) == {(name, f"p{n}"): 1 for name in ("stands", "again") for n in range(3)}
 
 
 def test_lost_offsets_are_named() -> None:

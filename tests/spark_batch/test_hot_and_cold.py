@@ -28,6 +28,7 @@ from spark_batch.repeats import losers
 from spark_batch.report import make_report
 from spark_batch.requests import Open
 from spark_batch.rows import micros
+from streams.identity import event_name
 from streams.reference import Found, Partition, offer_of, query_of
 from streams.routing import Directory, reports
 from streams.routing import Publication as RoutedPublication
@@ -40,14 +41,14 @@ TOPICS = ["", "1", "1.2", "2", "3.1"]
 WHERE = ["x >= 1", "x = 2", "x IN (0, 3)", "previous.x >= 1", "previous.x IS NULL OR x = 1", "y IS NULL"]
 
 
-Pair = tuple[str, int, str, int]  # subscription, partition, publication, and when it was published
+Pair = tuple[str, int, str, str, int]  # subscription, partition, publication, its topic, and when it was published
 
 
 @dataclass
 class Recorder(Partition):
     """Also remembers what was fixed when a record came."""
 
-    fixed: dict[tuple[str, int], Any] = field(default_factory=dict)
+    fixed: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     held: dict[str, tuple[CanonicalSubscription, ...]] = field(default_factory=dict)
 
     def __init__(self, number: int) -> None:
@@ -56,9 +57,9 @@ class Recorder(Partition):
         self.held = {}
 
     def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
-        if record.publication_id not in self.arrivals:
+        if event_name(record.publication_id, record.topic) not in self.arrivals:
             earlier = self._earlier(record.topic)
-            self.fixed[record.publication_id, record.published_at] = offer_of(
+            self.fixed[record.publication_id, record.topic, record.published_at] = offer_of(
                 record, earlier[0].record.attributes if earlier else {}
             )
         super()._publish(record, envelope, found)
@@ -112,9 +113,7 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
         offset, offsets[source] = offsets[source], offsets[source] + 1
         if "age" in given_:
             name = given_["name"] or f"p{number}"
-            topic = (
-                given_["topic"] if name != "again" else TOPICS[len(log) % len(TOPICS)]
-            )  # an id stays under its topic
+            topic = given_["topic"]
             # an id that comes again after the hot window is another publication: its time tells which
             at = arrived_at if name == "again" else arrived_at - given_["age"]
             until = None if given_["lasts"] is None else at + given_["lasts"]
@@ -140,7 +139,7 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
             if origin == "subscriptions":
                 expected |= _all(partition, content, placed, scheme)
             told += [
-                (n.subscription_id, partition.number, n.publication_id, n.published_at)
+                (n.subscription_id, partition.number, n.publication_id, n.topic, n.published_at)
                 for n in found.notifications
                 if n.phase == "past"
             ]
@@ -153,7 +152,7 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
 def _all(partition: Recorder, s: CanonicalSubscription, placed: tuple[int, ...], scheme: Any) -> set[Pair]:
     """Everything that came to the partition before, is valid still, and is this partition's to report."""
     found = set()
-    for (name, at), offer in partition.fixed.items():
+    for (name, topic, at), offer in partition.fixed.items():
         of_publication = scheme.publication(RoutedPublication(name, offer.topic, offer.attributes))
         valid = offer.expires_at is None or offer.expires_at > partition.progress.log_time
         covered = s.self_join and any(oracle.matches(query_of(o), offer) for o in partition.held[s.subscription_id])
@@ -163,7 +162,7 @@ def _all(partition: Recorder, s: CanonicalSubscription, placed: tuple[int, ...],
             and reports(partition.number, placed, of_publication)
             and oracle.matches(query_of(s), offer)
         ):
-            found.add((s.subscription_id, partition.number, name, at))
+            found.add((s.subscription_id, partition.number, name, topic, at))
     return found
 
 
@@ -188,20 +187,23 @@ def _answer(requests: list[Open], records: list[tuple[Publication, int, int, int
         (p, o) not in repeated for p, o in zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
     ]
     found = match_batch(Asked(tuple(subscriptions), report), rows.filter(pa.array(keep)), None)
-    columns = (found["asked"].to_pylist(), found["publication_id"].to_pylist(), micros(found["published_at"]).tolist())
+    asked, names, topics = (found[column].to_pylist() for column in ("asked", "publication_id", "topic"))
+    rest = zip(names, topics, micros(found["published_at"]).tolist(), strict=True)
+    asking = (requests[number].request for number in asked)
     return [
-        (requests[asked].request.subscription.subscription_id, requests[asked].request.rendezvous_partition, name, at)
-        for asked, name, at in zip(*columns, strict=True)
+        (request.subscription.subscription_id, request.rendezvous_partition, *event)
+        for request, event in zip(asking, rest, strict=True)
     ]
 
 
 def _repeats(records: list[tuple[Publication, int, int, int]]) -> set[tuple[int, int]]:
-    places = [
-        {"arrived_at": at, "partition": p, "offset": o}
-        for record, at, p, o in records
-        if record.publication_id == "again"
-    ]
-    return {(each["partition"], each["offset"]) for each in losers(places, HOT_WINDOW)}
+    events: dict[tuple[str | None, str], list[dict[str, int]]] = {}
+    for record, at, p, o in records:
+        events.setdefault((record.publication_id, record.topic), []).append(
+            {"arrived_at": at, "partition": p, "offset": o}
+        )
+    found = (each for places in events.values() for each in losers(places, HOT_WINDOW))
+    return {(each["partition"], each["offset"]) for each in found}
 
 
 def test_only_the_first_of_an_id_counts_until_the_hot_window_is_over() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from matching import Condition
+from matching import Condition, oracle
 from matching.algorithms.statistics import AttributeStatistics
-from matching.oracle import SEMANTICS, Subscription, matches
+from matching.oracle import SEMANTICS, Subscription, in_time, matches
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 from schemas import Publication
@@ -25,6 +26,7 @@ from spark_batch.commit import Commit
 from spark_batch.compact import compact, expired_filter, retired_filter
 from spark_batch.files import File
 from spark_batch.pairs import find_pairs
+from spark_batch.prune import MOST_WRITTEN, reachable
 from spark_batch.query import query
 from spark_batch.replay import chart, replay
 from spark_batch.sketch import Sketch
@@ -81,7 +83,7 @@ def test_a_history_is_searched_compacted_and_understood(spark: Any, history: Mak
     for part in range(4):
         mine = records[15 * part : 15 * (part + 1)]
         write(spark, settings, mine, [DAY * 4 + 15 * part + i for i in range(15)], 15 * part)
-    again = [Publication("p3", topic="1.1", published_at=DAY * 2, attributes={"number": 1000})] * 2
+    again = [Publication("p3", topic="1.3.3", published_at=DAY * 2, attributes={"number": 1000})] * 2
     write(spark, settings, again, [DAY * 4 + HOUR, DAY * 5], 60)
     asked = Subscription(Condition.parse("number >= 20 AND kind = 'jam'").disjuncts, "1.4", starts_at=DAY + 2 * HOUR)
     expected = [
@@ -194,6 +196,55 @@ def test_a_compaction_that_died_between_its_steps_is_finished_by_the_next(
         compact(spark, settings, vacuum_hours=1, quiet=True)
 
 
+def places_of(settings: Settings) -> list[tuple[int, str]]:
+    table = deltalake.DeltaTable(Places(settings.history).publications).to_pyarrow_table(
+        columns=["offset", "publication_id"]
+    )
+    return sorted(zip(table["offset"].to_pylist(), table["publication_id"].to_pylist(), strict=True))
+
+
+def by_place(table: deltalake.DeltaTable) -> dict[tuple[int, str], Any]:
+    return {(row["offset"], row["publication_id"]): row for row in table.to_pyarrow_table().to_pylist()}
+
+
+def test_of_rows_that_are_there_twice_exactly_one_stays(
+    spark: Any, history: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a lost checkpoint: whole batches come again, some more than once, repeats of an id among them."""
+    settings = history(hot_window="1h")
+    records = [replace(record, where=None) for record in some(8)]
+    again = [Publication("p2", topic=records[2].topic, published_at=DAY, attributes={"number": 99})] * 2
+    arrived = [DAY * 4 + n for n in range(8)]
+    write(spark, settings, records, arrived)
+    write(spark, settings, [*records, *again], [*arrived, DAY * 4 + HOUR, DAY * 5])
+    write(spark, settings, [*records[5:], *again], [*arrived[5:], DAY * 4 + HOUR, DAY * 5], 5)
+    # at a place that is taken, but another record: of a topic that was made anew
+    write(spark, settings, [Publication("other", topic="1.3", published_at=DAY)], [DAY * 6], 3)
+    everything = Subscription()
+    once = sorted([*(r.publication_id for r in records), "other", "p2", "p2"])
+    assert sorted(found(spark, settings, everything)) == once
+    asked = Subscription(Condition.parse("number >= 0").disjuncts)
+    assert replay(spark, settings, {"all": asked}, quiet=True)[0].facts["matches"] == 8 + 1
+    whole = deltalake.DeltaTable(Places(settings.history).publications)
+    before, rows = whole.version(), by_place(whole)
+
+    def die(*_: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compact_module, "_merge", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            compact(spark, settings, vacuum_hours=None, quiet=True)
+    left = [*enumerate(f"p{n}" for n in range(8)), (3, "other"), (9, "p2")]
+    assert places_of(settings) == sorted(left)
+    whole = deltalake.DeltaTable(Places(settings.history).publications)
+    assert whole.version() == before + 1, "killed at any moment, it is as it was or as it shall be"
+    assert by_place(whole) == {place: row for place, row in rows.items() if place in left}
+    facts = compact(spark, settings, vacuum_hours=None, quiet=True).facts
+    assert (facts["repeats_removed"], places_of(settings)) == (0, sorted(left))
+    assert sorted(found(spark, settings, everything)) == sorted(name for _, name in left)
+
+
 def test_what_an_open_request_may_see_is_not_removed(spark: Any) -> None:
     from schemas import BackfillRequest, CanonicalSubscription, Version
 
@@ -219,6 +270,49 @@ def test_what_an_open_request_may_see_is_not_removed(spark: Any) -> None:
     assert removed(retired_filter(4 * DAY, [])) == [0, 1, 2]
     assert removed(retired_filter(4 * DAY, [request(2 * DAY, 6 * DAY, "published")])) == [0, 1]
     assert removed(retired_filter(4 * DAY, [request(3 * DAY, 6 * DAY, "valid")])) == [1]
+
+
+MOMENTS = [0, DAY, 2 * DAY, 3 * DAY]
+WINDOWS = [
+    Subscription(starts_at=starts, ends_at=ends, time=basis)
+    for starts in (None, *MOMENTS)
+    for ends in (None, *MOMENTS)
+    for basis in ("published", "valid")
+    if starts is None or ends is None or starts < ends
+]
+
+
+def _times(spark: Any) -> tuple[list[tuple[int, int | None]], Any]:
+    """Every order of publication and expiry, with and without one, as rows of the history."""
+    times = [(at, until) for at in MOMENTS for until in (None, *MOMENTS, 4 * DAY) if until is None or until > at]
+    records = [
+        Publication(f"p{n}", topic="1", published_at=at, expires_at=until) for n, (at, until) in enumerate(times)
+    ]
+    rows = spark.createDataFrame(pa.Table.from_batches([rows_of(records, [at for at, _ in times])]))
+    return times, rows
+
+
+def test_no_filter_leaves_out_what_a_window_reaches(spark: Any) -> None:
+    """Each window by itself, exactly; and by the hull that many have together, never too little."""
+    from pyspark.sql import functions as f
+
+    times, rows = _times(spark)
+    wanted = [
+        {n for n, (at, until) in enumerate(times) if in_time(s, oracle.Publication(published_at=at, expires_at=until))}
+        for s in WINDOWS
+    ]
+    alone = [reachable([s]) for s in WINDOWS]
+    rows = rows.select("publication_id", "path", "published_at", "expires_at")
+    columns = [f.lit(True) if each is None else f.coalesce(each, f.lit(False)) for each in alone]
+    for row in rows.select("publication_id", *columns).collect():
+        number = int(row[0][1:])
+        assert [bool(each) for each in row[1:]] == [number in each for each in wanted], times[number]
+    for basis in ("published", "valid"):
+        some_of = [(s, each) for s, each in zip(WINDOWS, wanted, strict=True) if s.time == basis and s.starts_at]
+        many = [replace(s, topic=f"1.{n}") for n in range(8) for s, _ in some_of]
+        assert len({(s.topic, s.starts_at, s.ends_at) for s in many}) > MOST_WRITTEN
+        let_through = {int(row[0][1:]) for row in rows.where(reachable(many)).select("publication_id").collect()}
+        assert let_through >= set().union(*(each for _, each in some_of))
 
 
 def test_a_batch_enters_the_table_once(spark: Any, history: MakeSettings) -> None:

@@ -54,6 +54,7 @@ def test_notifications_in_order_then_the_row_that_closes(form: Format) -> None:
                 notification.subscription_id,
                 Version(5, 1, row["request_offset"]),
                 notification.publication_id,
+                notification.topic,
                 notification.role,
             )
             assert notification.notification_id == expected

@@ -53,10 +53,16 @@ class Oracle:
     committed: tuple[list[Item], int] = field(default_factory=lambda: ([], -EVER))
 
     def commit(self) -> None:
-        self.committed = (list(self.items), self.log_time)
+        self.committed = self.savepoint()
 
     def rollback(self) -> None:
-        self.items, self.log_time = list(self.committed[0]), self.committed[1]
+        self.rollback_to(self.committed)
+
+    def savepoint(self) -> tuple[list[Item], int]:
+        return list(self.items), self.log_time
+
+    def rollback_to(self, point: tuple[list[Item], int]) -> None:
+        self.items, self.log_time = list(point[0]), point[1]
 
     def horizon(self) -> int:
         return -EVER if self.hot_window is None else self.log_time - self.hot_window

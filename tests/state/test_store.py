@@ -41,8 +41,11 @@ def drive(layout: str, budget: str, data: st.DataObject, rows: list[dict[str, An
         while at < len(rows):
             size = data.draw(st.integers(1, 12), "chunk")
             chunk = rows[at : at + size]
-            what = data.draw(st.sampled_from(["commit", "commit", "stage", "rollback", "reopen", "kill"]), "then")
+            what = data.draw(
+                st.sampled_from(["commit", "commit", "stage", "rollback", "return", "reopen", "kill"]), "then"
+            )
             find = data.draw(st.sampled_from(["both", "both", "past", "none"]), "find")
+            before, then = store.savepoint(), oracle.savepoint()
             apply_both(store, oracle, chunk, find)
             if data.draw(st.booleans(), "look"):
                 same_contents(store, oracle)
@@ -50,17 +53,21 @@ def drive(layout: str, budget: str, data: st.DataObject, rows: list[dict[str, An
             if what in ("rollback", "kill"):
                 oracle.rollback()
                 store.rollback()
+            elif what == "return":
+                store.rollback_to(before)
+                oracle.rollback_to(then)
+                same_contents(store, oracle)
             elif what != "stage":
                 store.commit(at)
                 oracle.commit()
                 assert store.offset == at
             if what in ("reopen", "kill"):
                 # Without a commit, closing forgets what is staged, as a kill would.
-                before = store.offset
+                offset = store.offset
                 store.close()
                 other = data.draw(st.sampled_from(list(BUDGETS)), "budget")
                 store = open_store(directory / "s", layout, budget=BUDGETS[other](), **options)
-                assert store.offset == before
+                assert store.offset == offset
                 same_contents(store, oracle)
         store.rollback()
         oracle.rollback()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from matching import Condition
 from schemas import Best, CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
+from tests.matching import strategies
 
 SECOND = 1_000_000
 HOT = 20 * SECOND
@@ -24,13 +25,41 @@ CONDITIONS = [
     "text = 'ab' AND x IN (1, 2)",
 ]
 WITH_PREVIOUS = ["previous.x < 2", "x = 1 AND previous.x IS NULL"]
-PUBLISHED = [None, None, None, "x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
+PUBLISHED = ["x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
 TOPICS = ["", "1", "1.2", "1.2.3", "1.10", "2", "1.9"]
 PARTITIONS = [(0,), (0,), (0, 1), (0, 1, 2), (0, 2)]
 
 
 def form(text: str) -> Any:
     return Condition.parse(text).disjuncts
+
+
+def _taken(some: st.SearchStrategy[Condition]) -> st.SearchStrategy[Any]:
+    """Normal forms as the router lets them through: a condition that can never be true is refused."""
+    return some.filter(lambda condition: not condition.never).map(lambda condition: condition.disjuncts)
+
+
+@dataclass
+class Language:
+    """What the records of one log say: a few conditions and attributes of the whole language, beside those that are sure to meet."""
+
+    asked: list[Any]
+    asked_by_joins: list[Any]
+    published: list[Any]
+    attributes: list[dict[str, Any]]
+
+
+@st.composite
+def languages(draw: st.DrawFn) -> Language:
+    def few(some: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(some, max_size=4))
+
+    return Language(
+        [*map(form, CONDITIONS), *few(_taken(strategies.conditions(4, previous=False)))],
+        [*map(form, WITH_PREVIOUS), *few(_taken(strategies.conditions(4)))],
+        [None, None, None, *map(form, PUBLISHED), *few(_taken(strategies.published_conditions(3)))],
+        few(strategies.attributes_of(strange=False, most=3)),
+    )
 
 
 @dataclass
@@ -47,6 +76,7 @@ class Clock:
 @st.composite
 def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
     clock = Clock()
+    language = draw(languages())
     log: list[Rendezvous] = []
     for _ in range(draw(st.integers(1, longest))):
         clock.now += draw(st.sampled_from([0, 0, 1, SECOND, 3 * SECOND, 3 * SECOND, 15 * SECOND]))
@@ -71,14 +101,15 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
         if kind == "publish":
             published = arrived + draw(st.sampled_from([0, 0, 0, 1, -1])) * draw(st.integers(0, 30)) * SECOND
             expires = draw(st.none() | st.integers(1, 25).map(lambda s: s * SECOND))
-            attributes = {}
+            attributes: dict[str, Any] = {}
             if draw(st.booleans()):
                 attributes["x"] = draw(st.integers(0, 3))
             if draw(st.booleans()):
                 attributes["y"] = draw(st.sampled_from([0, 1, 2, 2.5]))
             if draw(st.booleans()):
                 attributes["text"] = draw(st.sampled_from(["ab", "b", ""]))
-            where = draw(st.sampled_from(PUBLISHED))
+            if language.attributes and draw(st.booleans()):
+                attributes |= draw(st.sampled_from(language.attributes))
             # the router takes them only where one partition has the whole topic
             asks = topic != "" and draw(st.integers(0, 2)) == 0
             if asks:
@@ -89,16 +120,16 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 topic,
                 published,
                 None if expires is None else published + expires,
-                Best(draw(st.sampled_from(["x", "y", "text"])), draw(st.sampled_from(["highest", "lowest"])))
+                Best(draw(st.sampled_from(["x", "y", "text", "z"])), draw(st.sampled_from(["highest", "lowest"])))
                 if asks
                 else None,
                 draw(st.booleans()),
                 attributes,
-                None if where is None else form(where),
+                draw(st.sampled_from(language.published)),
             )
         elif kind == "subscribe":
             self_join = draw(st.booleans())
-            texts = CONDITIONS + (WITH_PREVIOUS if self_join else [])
+            asked = language.asked + (language.asked_by_joins if self_join else [])
             starts = (arrived // SECOND + draw(st.integers(-30, 30))) * SECOND
             record = CanonicalSubscription(
                 draw(st.sampled_from(["s1", "s2", "s3", "s4"])),
@@ -109,7 +140,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 starts,
                 draw(st.none() | st.integers(starts // SECOND, starts // SECOND + 40).map(lambda s: s * SECOND)),
                 draw(st.sampled_from(["published", "valid"])),
-                form(draw(st.sampled_from(texts))) if draw(st.booleans()) else ((),),
+                draw(st.sampled_from(asked)) if draw(st.booleans()) else ((),),
                 draw(st.sampled_from(["classical", "classical", "symmetric", "intersect"])),
                 self_join,
             )

@@ -9,6 +9,7 @@ from functools import cache
 from matching import oracle
 from schemas import CanonicalPublication, Rendezvous
 from streams.gone import FOREVER
+from streams.identity import event_name
 from streams.reference import Auction, Found, Held, Live, Partition
 
 
@@ -72,12 +73,13 @@ class Quick(Partition):
                 self._by_topic[held.record.topic].append(held)
 
     def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
-        if self.arrivals.get(record.publication_id, self._oldest) < self._oldest:
-            del self.arrivals[record.publication_id]
-        before, auction = len(self.publications), self.auctions.get(record.publication_id)
+        event = event_name(record.publication_id, record.topic)
+        if self.arrivals.get(event, self._oldest) < self._oldest:
+            del self.arrivals[event]
+        before, auction = len(self.publications), self.auctions.get(event)
         super()._publish(record, envelope, found)
         self._by_topic[record.topic] += self.publications[before:]
-        opened = self.auctions.get(record.publication_id)
+        opened = self.auctions.get(event)
         if opened is not None and opened is not auction:
             self._opened = [opened]
             self._next_expiry = min(self._next_expiry, opened.held.expires_at)

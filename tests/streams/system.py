@@ -42,9 +42,9 @@ from schemas import (
     decode_subscription,
     encode,
 )
+from schemas.acceptance import normal_form
 from schemas.codec import Format
 from streams.reference import Found, Partition
-from streams.router import normal_form
 from streams.routing import make_scheme
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
@@ -379,16 +379,20 @@ def check_inputs(log: Log, *, repeats: bool = False) -> None:
     letters: set[tuple[str, int, int]] = set()
     for origin in (SUBSCRIPTIONS, PUBLICATIONS):
         for partition, messages in log.read(origin).items():
-            routes: dict[str, tuple[tuple[int, ...], bytes]] = {}
+            routes: dict[str, tuple[tuple[int, ...], bytes, int | None]] = {}
+            latest = 0  # arrivals do not go back, whatever the broker's clock does
             for message in messages:
                 place = (origin, partition, message.offset())
                 arrived = message.timestamp()[1] * 1000
+                if origin == SUBSCRIPTIONS:
+                    arrived = latest = max(latest, arrived)
                 try:
                     if origin == PUBLICATIONS:
                         for number, record in _published(scheme, message, partition, arrived):
                             wanted[number, *place] = record
                     else:
-                        for number, record in _subscribed(scheme, message, Version(arrived, *place[1:]), routes):
+                        version = Version(arrived, *place[1:])
+                        for number, record in _subscribed(scheme, message, version, routes, log.setup.hot):
                             wanted[number, *place] = record
                 except SchemaError:
                     letters.add(place)
@@ -424,10 +428,14 @@ def _published(scheme: Any, message: Any, partition: int, arrived: int) -> list[
     return [(number, record) for number in scheme.of_topic(record.topic)]
 
 
-def _subscribed(scheme: Any, message: Any, version: Version, routes: dict[str, Any]) -> list[tuple[int, Any]]:
+def _subscribed(
+    scheme: Any, message: Any, version: Version, routes: dict[str, Any], hot_window: int
+) -> list[tuple[int, Any]]:
     read = decode_subscription(message.key(), message.value())
     name = read.subscription_id
-    before, bytes_before = routes.get(name, ((), None))
+    before, bytes_before, until = routes.get(name, ((), None, None))
+    if until is not None and version.arrived_at > until:  # it has ended, and is forgotten
+        before, bytes_before = (), None
     if isinstance(read, Withdrawal):
         routes.pop(name, None)
         return [(number, Withdrawal(name, version)) for number in before]
@@ -435,7 +443,8 @@ def _subscribed(scheme: Any, message: Any, version: Version, routes: dict[str, A
         return []
     record = canonical_subscription(read, version, normal_form(read.where))
     here = scheme.of_topic(record.topic)
-    routes[name] = (here, message.value())
+    until = None if record.ends_at is None else max(record.ends_at, version.arrived_at) + hot_window
+    routes[name] = (here, message.value(), until)
     gone = [(number, Withdrawal(name, version)) for number in before if number not in here]
     return [(number, record) for number in here] + gone
 

@@ -47,7 +47,8 @@ def good(outside: Outside, place: str, name: str) -> str:
 def goes_on(outside: Outside, good: str, place: str, *expected: str) -> None:
     """The publications that were expected have been notified, and so is the next one. Two input partitions have no common order."""
     outside.publish(f"{good}-next", topic=place)
-    told = outside.notified(good, len(expected) + 1)
+    outside.notified(good, of=f"{good}-next")
+    told = [n for n in outside.notified(good, len(expected) + 1) if n["phase"] == "live"]
     assert sorted(n["publication_id"] for n in told) == sorted([*expected, f"{good}-next"])
 
 
@@ -153,6 +154,85 @@ def test_a_flood_of_dead_letters(outside: Outside, place: str, name: str, good: 
     goes_on(outside, good, place)
     found = outside.wait("dead-letters", lambda m: (m.key() or b"").startswith(f"{name}-".encode()), count)
     assert len({m.key() for m in found}) == len(found) == count
+
+
+# --------------------------------------------------------------------------------------------------------------------- sizes
+
+
+def heavy(kilobytes: int, times: int) -> str:
+    """A condition whose normal form holds a long text so many times: a small record becomes a large one."""
+    return f"t = '{'a' * 1024 * kilobytes}' AND ({' OR '.join(f'y = {i}' for i in range(times))})"
+
+
+def test_a_key_of_megabytes_in_a_compressed_batch(outside: Outside, place: str, name: str, good: str) -> None:
+    key = name + "k" * (5 << 20)
+    producer = Producer(
+        {
+            "bootstrap.servers": outside.bootstrap,
+            "partitioner": "murmur2_random",
+            "compression.type": "zstd",
+            "message.max.bytes": 100 << 20,
+        }
+    )
+    for topic, value in (
+        ("publications", b"{}"),
+        ("subscriptions", b'{"subscriber_id": "a"}'),
+        ("subscriptions", None),
+    ):
+        producer.produce(outside.prefix + topic, key=key, value=value)
+    assert producer.flush(PATIENCE) == 0
+    letters = outside.wait("dead-letters", lambda m: (m.key() or b"").startswith(name.encode()), 3)
+    for letter in map(decode_dead_letter, (m.value() for m in letters)):
+        assert letter.kind == "bad_id"
+        assert letter.key is not None
+        assert letter.key.startswith(name.encode())
+    goes_on(outside, good, place)
+
+
+def test_an_auction_of_nearly_a_megabyte_with_long_ids(outside: Outside, place: str, name: str, good: str) -> None:
+    """The value of the offer stands in every notification of it."""
+    lot, bidder = f"{name}-" + "l" * 470, f"{name}-" + "s" * 470
+    value = "v" * 1_000_000
+    outside.publish(
+        lot,
+        topic=place,
+        publisher_id="p" * 512,
+        best={"attribute": "x", "prefer": "highest"},
+        attributes={"x": value},
+        self_join=True,
+    )
+    outside.stored(lot)
+    outside.subscribe(bidder, topic=place, where="x IS NOT NULL OR x >= ''", starts_at="2020-01-01T00:00:00Z")
+    outside.routed(bidder)
+    outside.settle(place)
+    told = [json.loads(m.value()) for m in outside.records["notifications"]]
+    assert any(n["publication_id"] == lot and n["phase"] == "best" and n.get("value") == value for n in told)
+
+
+def test_an_auction_behind_a_large_publication(outside: Outside, place: str, name: str, good: str) -> None:
+    """The changelog keeps an auction together with the publication before it on its topic."""
+    for number in range(2):
+        outside.publish(
+            f"{name}-{number}",
+            topic=place,
+            where=heavy(60, 60),
+            best={"attribute": "y", "prefer": "lowest"},
+            expires_at="2100-01-01T00:00:00Z",
+        )
+        outside.stored(f"{name}-{number}")
+    goes_on(outside, good, place, f"{name}-0", f"{name}-1")
+
+
+def test_a_large_subscription_asks_the_history(outside: Outside, place: str, name: str, good: str) -> None:
+    """Its request carries what else the subscriber has: the two together were more than the topic takes."""
+    outside.publish(f"{name}-old", topic=place, published_at="2019-01-01T00:00:00Z")
+    outside.stored(f"{name}-old")
+    old = {"topic": place, "starts_at": "2018-01-01T00:00:00Z", "self_join": True, "subscriber_id": name}
+    for number, times in enumerate((30, 55)):
+        outside.send("subscriptions", f"{name}-{number}", {**old, "where": heavy(60, times)})
+        outside.stored(f"{name}-{number}")
+    outside.wait("backfill-requests", lambda m: m.key().startswith(f"{name}-".encode()), 2)
+    goes_on(outside, good, place, f"{name}-old")
 
 
 # --------------------------------------------------------------------------------------------------------------------- holes

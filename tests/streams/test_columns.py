@@ -63,11 +63,14 @@ def test_texts_are_gathered(values: list[bytes | None], data: st.DataObject) -> 
     st.integers(0, 1 << 62),
     st.lists(st.integers(0, 4095), unique=True, max_size=9),
     st.binary(),
+    st.none() | st.integers(-(1 << 62), 1 << 62),
 )
-def test_routes_survive(arrived_at: int, partition: int, offset: int, partitions: list[int], value: bytes) -> None:
+def test_routes_survive(
+    arrived_at: int, partition: int, offset: int, partitions: list[int], value: bytes, ends_at: int | None
+) -> None:
     outgoing = Outgoing()
     routes, restored = Routes("routes", 3), Routes("routes", 3)
-    route = Route(Version(arrived_at, partition, offset), tuple(partitions), digest_of(value))
+    route = Route(Version(arrived_at, partition, offset), tuple(partitions), digest_of(value), ends_at)
     routes.put(b"s", route, outgoing)
     assert routes.get(b"s") == route
     assert routes.unchanged(b"s", digest_of(value))

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import (
+    InvalidTxnState,
+    KafkaError,
+    ProducerFenced,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+)
 
-from pastforward.errors import UserError
 from pastforward.settings import load
 from streams import claims, delivery
 from streams.claims import Claim, claim
 from streams.connection import Connection
-from streams.delivery import TOGETHER, AtLeastOnce, Chunk, ExactlyOnce, Offsets
+from streams.delivery import (
+    TOGETHER,
+    AtLeastOnce,
+    Chunk,
+    ExactlyOnce,
+    Interrupted,
+    Offsets,
+    Transactions,
+    is_interruption,
+)
 from streams.outgoing import Outgoing
 
 HERE, THERE, NEW = (TopicPartition("t", number) for number in range(3))
@@ -34,7 +51,7 @@ def test_a_claim_fences_before_it_reads_and_is_written_before_anything_is_done(m
         return {partition: at[partition] for partition in partitions}
 
     async def begin(found: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
-        return {partition: 3 if offset is None else offset for partition, (offset, _) in found.items()}
+        return {partition: 3 if offset is None else offset for partition, (offset, *_) in found.items()}
 
     async def commit(offsets: Offsets) -> None:
         steps.append(offsets)
@@ -58,22 +75,68 @@ def test_a_worker_without_partitions_claims_nothing() -> None:
     assert asyncio.run(claim([], "me", CONNECTION, read, begin, never)) == {}
 
 
-def test_a_transaction_that_never_ends_is_an_error() -> None:
+def transactions() -> Transactions:
+    return Transactions(SETTINGS, "g", CONNECTION, "me", {"t": "id-of-t"})
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (asyncio.sleep(60), "not come to an end"),
+        (ProducerFenced(), "ProducerFenced"),
+        (RequestTimedOutError(), "RequestTimedOutError"),
+    ],
+)
+def test_a_sender_whose_transaction_was_cut_off_goes_on_saying_why(what: Any, said: str) -> None:
     async def run() -> None:
-        sender = ExactlyOnce(SETTINGS, "g", CONNECTION, "me")
-        sender._limit = 0.01
-        sender._attempt = lambda _: asyncio.sleep(60)  # type: ignore[method-assign,assignment,return-value]
-        with pytest.raises(UserError, match="not come to an end"):
-            await sender.send(Chunk(HERE, Outgoing(), 1))
+        made = transactions()
+        sender = ExactlyOnce(made)
+        made._limit = 0.01
+        attempts = []
+
+        async def attempt(*_: object) -> None:
+            attempts.append(1)
+            if isinstance(what, Exception):
+                raise what
+            await what
+
+        made._attempt = attempt  # type: ignore[method-assign]
+        for _ in range(2):  # the second does not say that a transaction is open
+            with pytest.raises(Interrupted, match=said):
+                await sender.send(Chunk(HERE, Outgoing(), 1))
+        assert len(attempts) == 1
+        await sender.stop()
 
     asyncio.run(run())
+
+
+def test_what_no_other_sender_could_mend_is_an_error_as_it_is() -> None:
+    async def run() -> None:
+        made = transactions()
+
+        async def attempt(*_: object) -> None:
+            raise TopicAuthorizationFailedError("t")
+
+        made._attempt = attempt  # type: ignore[method-assign]
+        with pytest.raises(TopicAuthorizationFailedError):
+            await ExactlyOnce(made).send(Chunk(HERE, Outgoing(), 1))
+
+    asyncio.run(run())
+
+
+def test_the_cause_counts_where_aiokafka_has_wrapped_it() -> None:
+    wrapped = KafkaError("Unexpected error during batch delivery")
+    assert not is_interruption(wrapped)
+    wrapped.__cause__ = InvalidTxnState()
+    assert is_interruption(wrapped)
+    assert not is_interruption(ValueError())
 
 
 def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
     seen: list[list[Chunk]] = []
 
     async def run() -> None:
-        sender = ExactlyOnce(SETTINGS, "g", CONNECTION, "me")
+        sender = ExactlyOnce(transactions())
 
         async def transaction(chunks: list[Chunk]) -> None:
             seen.append(chunks)
@@ -81,7 +144,7 @@ def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
             if len(seen) == 3:
                 raise ValueError("the third one fails")
 
-        sender._transactions._do = transaction
+        sender._joined._do = transaction
         first = asyncio.create_task(sender.send(Chunk(HERE, Outgoing(), 1)))
         await asyncio.sleep(0)
         large = Outgoing()
@@ -102,10 +165,24 @@ def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
     ]
 
 
-def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_offset(
+def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_and_offset_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps: list[object] = []
+
+    class Producer:
+        """In place of the transactional one."""
+
+        _txn_manager = _sender = SimpleNamespace(maybe_add_partition_to_txn=lambda _: None, sender_task=None)
+
+        async def begin_transaction(self) -> None:
+            steps.append("begin")
+
+        async def send_offsets_to_transaction(self, offsets: Offsets, _: str) -> None:
+            steps.append(offsets)
+
+        async def commit_transaction(self) -> None:
+            steps.append("commit")
 
     async def run() -> None:
         acknowledged: list[asyncio.Future[None]] = []
@@ -116,15 +193,15 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_of
             futures = []
             for place, records in batches:
                 assert (producer is sender._routing) == (place[0] == "rendezvous")
+                assert (producer is fenced._producer) == (place[0] == "log")
                 steps.append((place, records))
                 futures.append(asyncio.get_running_loop().create_future())
             acknowledged.extend(futures)
             return futures
 
-        async def commit(offsets: Offsets) -> None:
-            steps.append(offsets)
-
-        sender = AtLeastOnce(CONNECTION, commit, "rendezvous")
+        fenced = transactions()
+        fenced._producer = Producer()
+        sender = AtLeastOnce(fenced, CONNECTION, "rendezvous")
         monkeypatch.setattr(delivery, "_queue", queue)
 
         def chunk(partition: TopicPartition, number: int) -> Chunk:
@@ -150,13 +227,17 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_then_of
         acknowledged[-1].set_result(None)
         await settling
         await sender.settle(HERE)  # there is nothing more
+        await sender.send(Chunk(HERE, Outgoing(), None))
+        await sender.settle(HERE)  # a tick leaves nothing to be settled
 
     asyncio.run(run())
     assert steps == [
         (("rendezvous", 1), [(b"k", b"7")]),
         (("out", 0), [(b"k", b"1"), (b"k", b"7")]),
         (("out", 0), [(b"k", b"2")]),
+        "begin",
         # a batch that is cut off must not tell of more than it holds
         (("log", 0), [(b"s1", b""), (b"s2", b""), (b"progress", b"2")]),
-        {HERE: (2, "")},
+        {HERE: (2, "me t=id-of-t")},
+        "commit",
     ]

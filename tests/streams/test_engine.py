@@ -98,6 +98,7 @@ class Engines:
     def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1) -> None:
         self._directory, self._layout, self._in_memory, self._version = directory, layout, in_memory, version
         self._number = 0
+        self.hot = HOT
         self.changelog: dict[bytes, bytes] = {}
         self._log: list[Rendezvous] = []
         self._last = 0  # where the last chunk begins
@@ -107,8 +108,8 @@ class Engines:
 
     def _open(self) -> Engine:
         place = f"{self._directory}/{self._number}"
-        store = open_store(place, self._layout, hot_window=HOT, lateness=HOT, budget=32 << 20)
-        return Engine(0, HOT, store, in_memory=self._in_memory, version=self._version)
+        store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=32 << 20)
+        return Engine(0, self.hot, store, in_memory=self._in_memory, version=self._version)
 
     def feed(self, chunk: list[Rendezvous]) -> Effects:
         self._last = len(self._log)
@@ -149,20 +150,24 @@ class Engines:
         self.engine.close()
         self._number += 1
         self.engine = self._open()
+        self.engine.rebuild(progress)
         times = list(accumulate((envelope.arrived_at for envelope in self._log), max))
-        start = next((i for i, at in enumerate(times) if at >= progress.log_time - 2 * HOT), len(times))
+        first = self.engine.rebuilt_from(progress.log_time)
+        start = next((i for i, at in enumerate(times) if at >= first), len(times))
         start = max(0, start - earlier)
-        kept = self._log[start:]
         self.engine.repeats.restore(
             {name: value for name, value in self.changelog.items() if name.startswith(repeats.KEY)}
         )
-        if kept:
-            offsets = range(start, len(self._log))
-            self.engine.remember([encode(envelope) for envelope in kept], times[start:], offsets, progress.log_time)
-        auctions = [value for name, value in self.changelog.items() if name.startswith(KEY)]
+        if start < len(self._log):
+            self._remember(start, times, progress.log_time)
+        auctions = {name: value for name, value in self.changelog.items() if name.startswith(KEY)}
         live = [value for name, value in self.changelog.items() if not name.startswith(b"\0")]
         self.engine.adopt(live, auctions, progress, reached)
         self.engine.commit(self._last if behind else len(self._log))
+
+    def _remember(self, start: int, times: list[int], log_time: int) -> None:
+        values = [encode(envelope) for envelope in self._log[start:]]
+        self.engine.remember(values, times[start:], range(start, len(self._log)), log_time)
 
     def again(self) -> Effects:
         """The last chunk once more: at least once, its changelog was written before its offset."""
@@ -174,7 +179,9 @@ class Engines:
 some_cuts = st.lists(st.integers(0, 100), max_size=6)
 some_layout = st.sampled_from(["dual", "two"])
 some_faults = st.lists(
-    st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again"]), min_size=7, max_size=7
+    st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again", "window", "window rebuild"]),
+    min_size=7,
+    max_size=7,
 )
 some_losses = st.lists(st.sampled_from(["restart", "rebuild", "rebuild", "rebuild again"]), min_size=7, max_size=7)
 some_delay = st.sampled_from([0, 0, 3, 40])  # records that a rebuild reads too many
@@ -252,6 +259,11 @@ def agree(
                     engines.commit()
                 if then == "restart":
                     engines.restart(piece)
+                elif then.startswith("window"):
+                    engines.commit()
+                    engines.hot = {HOT: 3 * HOT, 3 * HOT: HOT // 2, HOT // 2: HOT}[engines.hot]
+                    reference.change_window(engines.hot)
+                    engines.rebuild(earlier) if then == "window rebuild" else engines.restart(piece)
                 elif then.startswith("rebuild"):
                     engines.rebuild(earlier, then == "rebuild again")
                     if then == "rebuild again":

@@ -16,7 +16,6 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError as AsyncKafkaError
 
-from pastforward import broker as embedded
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from pastforward.topics import Topics, connect, ensure
@@ -28,7 +27,7 @@ from streams.engine import Engine
 from streams.outgoing import Outgoing
 from streams.recovery import open_whole, recover_engine
 from streams.routing import Directory
-from tests.conftest import ROOT, StartWorker
+from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE
 from tests.streams.system import FEW_SUBSCRIPTIONS, MANY_TOPICS, Log, Setup, System, check, check_inputs
 
@@ -141,31 +140,6 @@ def test_a_rebuild_that_is_cut_off_begins_anew(
 # ------------------------------------------------------------------------------------------------------- the broker itself
 
 
-class OwnBroker:
-    """A broker of the test's own, which may be killed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.settings = load({"data_dir": directory, "jars_dir": ROOT / ".jars"}, environment={})
-        self.running = embedded.start(self.settings)
-
-    @property
-    def bootstrap(self) -> str:
-        return self.running.bootstrap
-
-    def kill_and_restart(self) -> None:
-        os.kill(self.running.pid, signal.SIGKILL)
-        self.running.stop()  # waits for its end
-        port = int(self.running.bootstrap.rpartition(":")[2])
-        self.running = embedded.start(self.settings, port)
-
-
-@pytest.fixture
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
-    own = OwnBroker(tmp_path_factory.mktemp("broker"))
-    yield own
-    own.running.stop()
-
-
 def through_broker_kills(system: System, own: OwnBroker, kills: int, burst: int) -> None:
     rng = random.Random(7)
     system.start_all()
@@ -173,7 +147,8 @@ def through_broker_kills(system: System, own: OwnBroker, kills: int, burst: int)
     for _ in range(kills):
         system.load.burst(burst)
         some_progress(system, rng, burst)
-        own.kill_and_restart()
+        own.end(signal.SIGKILL)
+        own.restart()
         system.revive()
     system.load.burst(burst)
     system.finish(revive=True)
@@ -280,18 +255,13 @@ def test_a_fenced_owner_cannot_commit(broker: Broker) -> None:
 
 
 async def _fence(settings: Settings, bootstrap: str) -> None:
-    async def no_commit(offsets: object) -> None:
-        raise AssertionError("offsets go into the transaction")
-
     topics = Topics(settings.topic_prefix)
     partition = TopicPartition(topics.rendezvous, 0)
     connection = Connection.of(settings, bootstrap)
-    old, new = (
-        make_sender(settings, "fenced.worker", connection, name, no_commit, "rendezvous") for name in ("old", "new")
-    )
+    old, new = (make_sender(settings, "fenced.worker", connection, name, "rendezvous", {}) for name in ("old", "new"))
     await old.start()
     await new.start()
-    producer = old._producer  # type: ignore[attr-defined]
+    producer = old._transactions._producer  # type: ignore[attr-defined]
     commit = producer.commit_transaction
 
     async def overtaken() -> None:

@@ -230,3 +230,16 @@ def test_a_record_over_a_mebibyte_is_a_dead_letter(outside: Outside, place: str,
     letter = decode_dead_letter(message.value())
     assert letter.kind == "too_large"
     assert letter.value == value[: 1 << 20]
+
+
+def test_one_id_on_several_topics(outside: Outside, place: str, name: str) -> None:
+    """They were taken for repeats of each other where they met, and had one `notification_id` where they did not."""
+    outside.subscribe(name, topic=place)
+    outside.stored(name)
+    for topic in (place, f"{place}.1", f"{place}.2", f"{place}.2"):
+        outside.publish(f"{name}-p", topic=topic)
+    outside.stored(f"{name}-p", 4)
+    outside.settle(place)
+    found = outside.notified(name, of=f"{name}-p")
+    assert sorted(n["topic"] for n in found) == [place, f"{place}.1", f"{place}.2"]
+    assert len({n["notification_id"] for n in found}) == 3

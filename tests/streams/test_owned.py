@@ -65,6 +65,10 @@ class Steps:
     def idle(self) -> Outgoing | None:
         return None
 
+    def passed(self, offset: int) -> Outgoing | None:
+        self.steps.append(("passed", offset))
+        return None
+
     def committed(self, offset: int) -> None:
         self.steps.append(("durable", offset))
 
@@ -105,7 +109,7 @@ def test_the_next_chunk_is_computed_while_one_is_sent_and_not_one_more() -> None
 
 
 def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SETTLE", 0.0)
+    monkeypatch.setattr(module, "SETTLE", 1e-9)
 
     async def run() -> list[tuple[str, int | None]]:
         steps = Steps()
@@ -169,3 +173,42 @@ def test_who_is_overtaken_while_it_lets_go_keeps_its_state_as_it_was() -> None:
         return [name for name, _ in steps.steps]
 
     assert asyncio.run(run()) == ["compute", "send", "safe", "close"]
+
+
+def test_holes_behind_the_last_record_are_committed_with_it_in_silence_and_at_the_end() -> None:
+    """The consumer has passed markers of transactions: a log that retention empties begins behind them."""
+
+    async def run() -> list[tuple[str, int | None]]:
+        steps = Steps()
+        at = 3
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics(), passed=lambda _: at))
+
+        async def silent_and_let_go(what: Any) -> None:
+            doing = asyncio.create_task(what)
+            while not doing.done():
+                await turns()
+                for sent in steps.sends:
+                    if not sent.done():
+                        sent.set_result(None)
+            await doing
+
+        await silent_and_let_go(owned.handle(records(0, 2)))
+        await silent_and_let_go(owned.silent())
+        await silent_and_let_go(owned.silent())  # nothing new
+        at = 5
+        await silent_and_let_go(owned.silent())
+        at = 6
+        await silent_and_let_go(owned.release())
+        return [step for step in steps.steps if step[0] in {"send", "passed", "durable"}]
+
+    assert asyncio.run(run()) == [
+        ("send", 3),
+        ("durable", 3),
+        ("passed", 3),
+        ("passed", 5),
+        ("send", 5),
+        ("durable", 5),
+        ("passed", 6),
+        ("send", 6),
+        ("durable", 6),
+    ]

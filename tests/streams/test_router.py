@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.topics import Topics
-from schemas import Subscription, decode_dead_letter, encode
+from schemas import Subscription, Version, decode_dead_letter, decode_rendezvous, encode
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
 from streams.router import SubscriptionRouter
-from streams.routes import Routes
+from streams.routes import STEP, Route, Routes, digest_of
 from streams.routing import SCHEMES, Scheme, make_scheme
 from streams.routing.change import State, View
 from tests.streams.routing.records import CATALOG, DIVISIONS
@@ -24,7 +24,7 @@ from tests.streams.routing.records import CATALOG, DIVISIONS
 TOPICS = Topics("")
 
 
-def router(scheme: Scheme | None = None) -> SubscriptionRouter:
+def router(scheme: Scheme | None = None, hot_window: int | None = None) -> SubscriptionRouter:
     return SubscriptionRouter(
         TopicPartition(TOPICS.subscriptions, 0),
         "subscriptions",
@@ -35,6 +35,7 @@ def router(scheme: Scheme | None = None) -> SubscriptionRouter:
         Metrics(),
         None,
         routes=Routes(TOPICS.routes, 0),
+        hot_window=hot_window,
     )
 
 
@@ -59,6 +60,117 @@ def test_one_that_has_ended_before_it_came_is_refused() -> None:
     outgoing = subscriptions.process([record(0, encode(Subscription("s", "me", ends_at=10_000)), 11)])
     assert letters(outgoing) == ["bad_window"]
     assert outgoing.outputs[TOPICS.rendezvous, 0] == []
+
+
+MINUTE = 60_000  # milliseconds
+
+
+def test_the_route_of_one_that_has_ended_is_forgotten_a_hot_window_later() -> None:
+    subscriptions = router(hot_window=10_000)
+    value = encode(Subscription("s", "me", starts_at=0, ends_at=20_000))
+    stays = encode(Subscription("t", "me"))
+    sent = subscriptions.process([record(0, value, 5), record(1, stays, 5, b"t"), record(2, value, 30)])
+    assert len(sent.outputs[TOPICS.rendezvous, 0]) == 2, "the same again, until it is forgotten"
+    late = subscriptions.process([record(3, None, 31)])
+    assert late.outputs[TOPICS.rendezvous, 0] == [], "a withdrawal of what is not known"
+    assert len(subscriptions._routes) == 2
+    again = subscriptions.process([record(4, value, 31)])
+    assert len(again.outputs[TOPICS.rendezvous, 0]) == 1, "a subscription of its own"
+    refused = subscriptions.process([record(5, encode(Subscription("s", "me", ends_at=20_000)), 50)])
+    assert letters(refused) == ["bad_window"]
+    subscriptions.process([record(6, stays, 3 * MINUTE, b"t")])
+    assert len(subscriptions._routes) == 1
+
+
+def test_what_ended_together_is_forgotten_in_small_steps() -> None:
+    count = 2_500
+    subscriptions = router(hot_window=0)
+    values = [encode(Subscription(f"s{n}", "me", starts_at=0, ends_at=20_000)) for n in range(count)]
+    subscriptions.process([record(n, value, 5, f"s{n}".encode()) for n, value in enumerate(values)])
+    first = subscriptions.process([record(count, None, 3 * MINUTE)])
+    assert len(first.changelog[TOPICS.routes, 0]) == STEP
+    assert {value for _, value in first.changelog[TOPICS.routes, 0]} == {None}
+    silent = []
+    while (outgoing := subscriptions.idle()) is not None:
+        silent.append(len(outgoing.changelog[TOPICS.routes, 0]))
+    assert silent == [1_000, 1_000, 500 - STEP]
+    assert len(subscriptions._routes) == 0
+    assert not subscriptions._routes._slices
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 4), st.none() | st.integers(0, 12)),
+        st.tuples(st.just("withdraw"), st.integers(0, 4), st.none()),
+        st.tuples(st.sampled_from(["begin", "undo", "restore"]), st.just(0), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.integers(0, 3), st.integers(0, 30))
+def test_routes_are_those_of_a_plain_table(
+    script: list[tuple[str, int, int | None]], hot_window: int, pace: int
+) -> None:
+    """Whatever is undone, restored or forgotten meanwhile: who has ended a hot window ago is unknown, and everybody else is there."""
+    minute = MINUTE * 1000
+    changelog: dict[bytes, bytes | None] = {}
+    routes = Routes("r", 0)
+    routes.keep(hot_window * minute)
+    table: dict[bytes, Route] = {}
+    before, now, now_before, pending = dict(table), 0, 0, Outgoing()
+
+    def commit() -> None:
+        changelog.update({key: value for key, value in pending.changelog["r", 0] if key is not None})
+
+    for number, (what, which, ends) in enumerate(script):
+        name = b"s%d" % which
+        if what == "undo":
+            routes.undo()
+            table, now, pending = dict(before), now_before, Outgoing()
+        if what == "restore":
+            commit()
+            pending = Outgoing()
+            routes = Routes("r", 0)
+            routes.restore([SimpleNamespace(key=key, value=value) for key, value in changelog.items()])
+            routes.keep(hot_window * minute)
+        if what in ("begin", "undo", "restore"):
+            commit()
+            pending = Outgoing()
+            routes.begin()
+            before, now_before = dict(table), now
+            continue
+        now += pace * minute // 10
+        routes.advance(now, pending)
+        table = {
+            key: route
+            for key, route in table.items()
+            if route.ends_at is None or now <= max(route.ends_at, route.version.arrived_at) + hot_window * minute
+        }
+        assert {key: route for key in (b"s%d" % n for n in range(5)) if (route := routes.get(key)) is not None} == table
+        if what == "put":
+            until = None if ends is None else ends * minute
+            table[name] = Route(Version(now, 0, number), (1, 2), digest_of(bytes([number])), until)
+            routes.put(name, table[name], pending)
+            assert routes.unchanged(name, digest_of(bytes([number])))
+        elif routes.get(name) is not None:
+            routes.remove(name, pending)
+            del table[name]
+    for _ in range(200):
+        routes.advance(10**9 * minute, pending)
+    assert len(routes) == sum(route.ends_at is None for route in table.values())
+
+
+def test_memory_follows_what_is_held_however_often_it_is_replaced() -> None:
+    routes = Routes("r", 0)
+    routes.keep(0)
+    for number in range(20_000):
+        route = Route(Version(number, 0, number), (0,), digest_of(b"x"), 10**12 + number * MINUTE * 1000)
+        routes.put(b"s", route, Outgoing())
+    assert routes._entries <= 2 + 1_000
+    assert sum(map(len, routes._slices.values())) == routes._entries
+    assert len(routes._slices) == len(routes._due) <= 1_002
 
 
 ALL_SCHEMES = [
@@ -91,13 +203,14 @@ VALUES = [
     st.sampled_from(ALL_SCHEMES),
     st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.sampled_from(VALUES)), max_size=12),
     st.sets(st.integers(0, 12)),
+    st.sampled_from([None, 0, 1_000, 4_000]),
 )
 def test_a_chunk_does_what_its_records_do_one_by_one(
-    scheme: Scheme, said: list[tuple[bytes, bytes | None]], cuts: set[int]
+    scheme: Scheme, said: list[tuple[bytes, bytes | None]], cuts: set[int], hot_window: int | None
 ) -> None:
     """The same letters, records, withdrawals and routes, in the same order, wherever the chunks are cut."""
     records = [record(i, value, i, key) for i, (key, value) in enumerate(said)]
-    alone, together = router(scheme), router(scheme)
+    alone, together = router(scheme, hot_window), router(scheme, hot_window)
     ends = sorted({0, *(cut for cut in cuts if cut < len(records)), len(records)})
     chunks = [records[begin:end] for begin, end in pairwise(ends)]
     expected = Outgoing.joined([alone.process([each]) for each in records])
@@ -110,3 +223,37 @@ def test_a_chunk_does_what_its_records_do_one_by_one(
 def _counts(router: SubscriptionRouter) -> set[tuple[str, str, float]]:
     samples = [sample for metric in router._metrics.dropped.collect() for sample in metric.samples]
     return {(s.name, str(s.labels), s.value) for s in samples if s.name.endswith("_total")}
+
+
+def versions(outgoing: Outgoing) -> list[tuple[str, Version]]:
+    records: list[Any] = [
+        decode_rendezvous(value).record for _, value in outgoing.outputs[TOPICS.rendezvous, 0] if value
+    ]
+    return [(type(record).__name__, record.version) for record in records]
+
+
+def test_a_clock_that_steps_back_changes_no_order_of_versions() -> None:
+    """A replacement and a withdrawal with earlier stamps were older versions to the matcher: the first version stayed for good."""
+    subscriptions = router()
+    first, second = (encode(Subscription("s", "me", topic=topic)) for topic in ("1", "2"))
+    sent = [
+        *versions(subscriptions.process([record(0, first, 500)])),
+        *versions(subscriptions.process([record(1, second, 100), record(2, None, 50)])),
+    ]
+    assert sent == [
+        ("CanonicalSubscription", Version(500_000, 0, 0)),
+        ("CanonicalSubscription", Version(500_000, 0, 1)),
+        ("Withdrawal", Version(500_000, 0, 2)),
+    ]
+
+
+def test_a_clock_that_stepped_back_before_a_takeover() -> None:
+    before = router()
+    value = encode(Subscription("s", "me"))
+    outgoing = before.process([record(0, value, 500)])
+    routes = Routes(TOPICS.routes, 0)
+    routes.restore([SimpleNamespace(key=key, value=value) for key, value in outgoing.changelog[TOPICS.routes, 0]])
+    after = SubscriptionRouter(
+        before._partition, "subscriptions", TOPICS, before._scheme, 1, before._view, Metrics(), None, routes=routes
+    )
+    assert versions(after.process([record(1, None, 20)])) == [("Withdrawal", Version(500_000, 0, 1))]

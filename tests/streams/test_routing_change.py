@@ -6,12 +6,14 @@ notified must be the sum of the two.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,18 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 from pastforward.broker import Broker
+from pastforward.errors import UserError
 from pastforward.settings import load
 from pastforward.topics import Topics
 from schemas import decode_notification, decode_rendezvous
+from streams.change import Change
 from streams.directory import group_of, read_directory
 from streams.reference import Partition
 from streams.routing import Directory
-from streams.routing.change import View
+from streams.routing.change import STATE, State, View
 from tests import forks
 from tests.conftest import StartWorker
-from tests.outside import PATIENCE
+from tests.outside import PATIENCE, Outside, WorkerUnderTest
 from tests.streams.system import FIELDS, Setup, System, findings
 
 pytestmark = pytest.mark.broker
@@ -67,18 +71,13 @@ class Stream:
         self._thread.join()
 
 
+def routing(system: System, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["routing", command, "--bootstrap-servers", system.bootstrap, "--topic-prefix", system.setup.prefix]
+    return forks.run([*arguments, *options], system.directory(0).parent, timeout=4 * PATIENCE)
+
+
 def apply(system: System, *options: str) -> subprocess.CompletedProcess[str]:
-    setup = system.setup
-    connection = [
-        "--bootstrap-servers",
-        system.bootstrap,
-        "--topic-prefix",
-        setup.prefix,
-        "--hot-window",
-        setup.hot_window,
-    ]
-    arguments = ["routing", "apply", "--json", *connection, *options]
-    return forks.run(arguments, system.directory(0).parent, timeout=4 * PATIENCE)
+    return routing(system, "apply", "--json", "--hot-window", system.setup.hot_window, *options)
 
 
 def view_of(system: System) -> View:
@@ -236,3 +235,128 @@ def test_what_cannot_be_is_refused_and_nothing_changes(
     assert "no change is under way" in apply(system).stderr
     assert view_of(system) == before
     assert system.workers[0].stop() == 0
+
+
+def test_a_change_is_dropped_while_it_goes_on_and_when_no_worker_runs(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """Nothing is lost or told twice; the next change has a version of its own; no command goes on with what another has dropped."""
+    setup = Setup("dropped.", hot_window="10s", auctions=False)
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    system.load.burst(200)
+    system.start_all()
+    system.wait_ready()
+    settings = load({"topic_prefix": setup.prefix, "hot_window": setup.hot_window}, environment={})
+    change = Change(settings, broker.bootstrap, lambda _: None)
+    other = Change(settings, broker.bootstrap, lambda _: None)
+    try:
+        now = view_of(system).versions[1]
+        change.begin(replace(now, partitions=3))
+        system.workers[0].wait_said("version 2 of the routing begins")
+        system.load.burst(100)
+        assert other.abort() == 2
+        with pytest.raises(UserError, match="taken over"):
+            change._say([(STATE, State(1, 2, flipping=True).to_bytes())])
+        system.workers[0].wait_said("version 2 of the routing is over")
+        assert view_of(system).current() == State(1)
+        assert "no change is under way" in routing(system, "abort").stderr
+        system.load.burst(100)
+        wait(system, 1)
+        assert system.workers[0].stop() == 0, system.workers[0].said()
+
+        last = Change(settings, broker.bootstrap, lambda _: None)
+        last.begin(replace(now, partitions=3))
+        last.close()
+        done = routing(system, "abort", "--json")
+        assert json.loads(done.stdout) == {"dropped": 3, "version": 1}, done.stderr
+    finally:
+        change.close()
+        other.close()
+    system.workers[0] = system.start(0)
+    system.workers[0].wait_ready()
+    system.load.burst(100)
+    wait(system, 1)
+    assert apply(system, "--partitions", "3").returncode == 0
+    assert view_of(system).current() == State(4)
+    system.load.burst(200)
+    wait(system, 4)
+    assert system.workers[0].stop() == 0, system.workers[0].said()
+    view = view_of(system)
+    told = Counter(FIELDS(decode_notification(m.value())) for m in system.log.each("notifications"))
+    assert told == expected(system, view.versions[1]) + expected(system, view.versions[4])
+
+
+def test_what_flips_cannot_be_dropped(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
+    setup = Setup("flips.", partitions=1)
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    system.start_all()
+    system.wait_ready()
+    system.workers[0].stop()
+    change = Change(load({"topic_prefix": setup.prefix}, environment={}), broker.bootstrap, lambda _: None)
+    change.begin(replace(view_of(system).versions[1], partitions=2))
+    change._say([(STATE, State(1, 2, flipping=True).to_bytes())])
+    change.close()
+    refused = routing(system, "abort")
+    assert (refused.returncode, "cannot be dropped any more" in refused.stderr) == (1, True)
+    system.workers[0] = system.start(0)
+    assert apply(system).returncode == 0
+    assert view_of(system).current() == State(2)
+    assert system.workers[0].stop() == 0
+
+
+def test_an_auction_without_an_end_goes_along(broker: Broker, start_worker: StartWorker) -> None:
+    """However old it is: what the new version does not read again, it inherits. Bids before and after the change compete."""
+    prefix = "endless."
+    worker = start_worker(topic_prefix=prefix, partitions=2, hot_window="10m", notification_format="json")
+    worker.wait_ready()
+    outside = Outside(broker.bootstrap, prefix)
+    settings = load({"topic_prefix": prefix}, environment={})
+    object.__setattr__(settings, "hot_window", 1)  # so that the publication lies before what is read again
+    try:
+        lots = [f"lot-{topic}" for topic in range(1, 5)]
+        for topic, lot in enumerate(lots, 1):
+            best = {"attribute": "price", "prefer": "highest"}
+            outside.publish(lot, topic=f"{topic}.1", where="price >= 100", best=best)
+            outside.stored(lot)
+        outside.subscribe("anna", where="price <= 120", starts_at=0)
+        for lot in lots:
+            assert offers(outside, lot, 1) == [("anna", 120)]
+        change = Change(settings, broker.bootstrap, lambda _: None)
+        try:
+            now = change.view().versions[1]
+            for cannot in (replace(now, depth=3), replace(now, scheme="pan")):
+                with pytest.raises(UserError, match="--drop-auctions"):
+                    change.begin(cannot)
+            change.begin(replace(now, partitions=3))
+            assert change.finish() == 2
+        finally:
+            change.close()
+        outside.subscribe("ben", where="price <= 150", starts_at=0)
+        for lot in lots:
+            assert offers(outside, lot, 2)[1:] == [("ben", 150)]
+        outside.send("subscriptions", "ben", None)
+        for lot in lots:
+            assert offers(outside, lot, 3)[2:] == [("anna", 120)]
+        # and after a restart from the changelog alone
+        worker.kill()
+        worker = start_worker(topic_prefix=prefix, partitions=2, hot_window="10m", notification_format="json")
+        worker.wait_ready()
+        outside.subscribe("carl", where="price <= 130", starts_at=0)
+        for lot in lots:
+            assert offers(outside, lot, 4)[3:] == [("carl", 130)]
+        given_up = routing_in(broker, prefix, worker, "--scheme", "pan", "--drop-auctions")
+        assert given_up.returncode == 0, given_up.stderr
+        assert worker.stop() == 0, worker.said()
+    finally:
+        outside.close()
+
+
+def offers(outside: Outside, publication: str, count: int) -> list[tuple[str, int]]:
+    found = outside.wait("best-offers", lambda m: m.key() == publication.encode(), count)
+    read = [json.loads(m.value()) for m in found]
+    return [(offer["subscription_id"], offer["value"]) for offer in read]
+
+
+def routing_in(broker: Broker, prefix: str, worker: WorkerUnderTest, *options: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["routing", "apply", "--bootstrap-servers", broker.bootstrap, "--topic-prefix", prefix, "--json"]
+    return forks.run([*arguments, "--hot-window", "10m", *options], worker.log.parent, timeout=4 * PATIENCE)

@@ -1,0 +1,270 @@
+"""Which records are accepted, beyond what their bytes must be: one definition for the router, the history and the client.
+
+A decoder checks each field by itself. This module checks what is left: names that are reserved, the condition, what the routing can
+serve, and the size of the canonical record. Each function raises `SchemaError`, in the words of the dead letter, and nothing else but
+faults of the machine.
+
+`accept_publication` is the definition; `accept_publications` gives the same answers for the rows of a chunk, at a few numpy calls a chunk
+for rows without a condition. What depends on the routing is passed as `Rules`, so that this module knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+import numpy as np
+
+from matching import Condition, ConditionError
+from matching.attributes import Attributes
+from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
+from matching.values import Box, Circle, Path, Point, Value
+from schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
+from schemas.condition_bytes import condition_bytes
+from schemas.errors import SchemaError, refusal
+from schemas.limits import MAX_ACCEPTED_BYTES, MAX_NAME_BYTES
+from schemas.plain import check_window
+from schemas.records import Predicate, Publication, Subscription, Where
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ALWAYS_BYTES: Final = condition_bytes(ALWAYS)
+_PREVIOUS_BYTES: Final = PREVIOUS.encode()
+
+_SURROUNDING: Final = (
+    4096  # bytes at most of a canonical record without attributes, body and condition: ids, topic, times, flags
+)
+_ENTRY: Final = 13  # bytes at most of an attribute without its name and text: two lengths or a number, and a branch
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the routing in force can serve. The defaults are what any routing may serve, for whoever does not know it.
+
+    `best_depth`: how many components the topic of a publication with `best` needs; None: the scheme has no best offers.
+    """
+
+    scheme: str = "dewey"
+    best_depth: int | None = 1
+    self_join: bool = True
+
+    def check_best(self, topic: str) -> None:
+        if self.best_depth is None:
+            raise SchemaError("bad_value", f"best needs dewey routing; the scheme here is {self.scheme}")
+        if not topic or topic.count(".") + 1 < self.best_depth:
+            raise SchemaError(
+                "bad_value",
+                f"best needs a topic of at least {self.best_depth} components (ROUTING_DEPTH); this is {topic!r}",
+            )
+
+    def check_self_join(self) -> None:
+        if not self.self_join:
+            raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self.scheme}")
+
+
+ANY_ROUTING: Final = Rules()
+
+
+def _refusing(function: Callable[P, R]) -> Callable[P, R]:
+    """What nobody has foreseen is the refusal of the record too."""
+
+    @wraps(function)
+    def refusing(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        except Exception as error:
+            raise refusal(error) from error
+
+    return refusing
+
+
+# ------------------------------------------------------------------------------------------------------------- publications
+
+
+@_refusing
+def accept_publication(record: Publication, rules: Rules = ANY_ROUTING) -> NormalForm | None:
+    """The normal form of the condition that it publishes, if any."""
+    for name in record.attributes:
+        check_name(name)
+    if record.best is not None:
+        _check_name_length(record.best.attribute)
+        rules.check_best(record.topic)
+    form, raw = published_condition(record.where)
+    size = sum(_ENTRY + len(name.encode()) + _text_bytes(value) for name, value in record.attributes.items())
+    _check_size(size + len(record.body or b"") + len(raw))
+    return form
+
+
+@dataclass(slots=True)
+class Accepted:
+    """By row: normal forms of the published conditions, and why rows are refused, those that could not be decoded among them."""
+
+    forms: dict[int, NormalForm]
+    refused: dict[int, SchemaError]
+
+
+def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
+    """`accept_publication` for each row of a chunk."""
+    refused: dict[int, SchemaError] = dict(columns.errors)
+    _refuse_names(columns.attributes, refused)
+    for row in (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist():
+        if row not in refused:
+            try:
+                _check_name_length((columns.best_attribute[row] or b"").decode())
+                rules.check_best((columns.topic[row] or b"").decode())
+            except SchemaError as error:
+                refused[row] = error
+    forms: dict[int, NormalForm] = {}
+    large: dict[int, int] = {}
+    for row, where in enumerate(columns.where):
+        if where is None or row in refused:
+            continue
+        try:
+            form, raw = published_condition(where)
+        except Exception as error:
+            refused[row] = refusal(error)
+        else:
+            assert form is not None
+            forms[row], large[row] = form, len(raw)
+    _refuse_sizes(columns, large, refused)
+    return Accepted(forms, refused)
+
+
+def _refuse_names(attributes: Attributes, refused: dict[int, SchemaError]) -> None:
+    wrong: dict[int, SchemaError] = {}
+    for number, name in enumerate(attributes.names):
+        try:
+            check_name(name)
+        except SchemaError as error:
+            wrong[number] = error
+    if wrong:
+        entries = np.flatnonzero(np.isin(attributes.name, list(wrong)))
+        rows = np.searchsorted(attributes.start, entries, side="right") - 1
+        for row, number in zip(rows.tolist(), attributes.name[entries].tolist(), strict=True):
+            refused.setdefault(row, wrong[number])
+
+
+def _refuse_sizes(columns: PublicationColumns, condition: dict[int, int], refused: dict[int, SchemaError]) -> None:
+    """`condition`: bytes of the conditions of rows that have one."""
+    attributes = columns.attributes
+    names = np.array([_ENTRY + len(name.encode()) for name in attributes.names], np.int64)
+    most = int(names.max(initial=0)) * len(attributes.name) + len(attributes.heap)
+    if most + max(condition.values(), default=0) <= MAX_ACCEPTED_BYTES - _SURROUNDING:
+        return  # not even all rows together are too large
+    size = np.maximum(columns.body.length, 0).astype(np.int64)
+    entry = np.zeros(len(attributes.name) + 1, np.int64)
+    np.cumsum(names[attributes.name] + attributes.length if len(names) else 0, out=entry[1:])
+    size += np.diff(entry[attributes.start])
+    for row, raw in condition.items():
+        size[row] += raw
+    for row in np.flatnonzero(size > MAX_ACCEPTED_BYTES - _SURROUNDING).tolist():
+        try:
+            _check_size(int(size[row]))
+        except SchemaError as error:
+            refused.setdefault(row, error)
+
+
+@_refusing
+def published_condition(where: Where) -> tuple[NormalForm | None, bytes]:
+    """The normal form, and its bytes in Avro."""
+    if where is None:
+        return None, b""
+    form = normal_form(where)
+    if speaks_of_previous(form):
+        raise SchemaError("bad_condition", "a publication cannot speak of previous.<attribute>")
+    return form, condition_bytes(form)
+
+
+# ------------------------------------------------------------------------------------------------------------ subscriptions
+
+
+@_refusing
+def accept_subscription(record: Subscription, rules: Rules = ANY_ROUTING, arrived_at: int | None = None) -> bytes:
+    """The bytes of its condition's normal form. `arrived_at`: when its window begins, if it does not say; None: not known yet."""
+    starts_at = arrived_at if record.starts_at is None else record.starts_at
+    return _subscription(starts_at, record.ends_at, record.where, record.self_join, rules)
+
+
+@_refusing
+def accept_subscription_row(columns: SubscriptionColumns, row: int, rules: Rules) -> bytes:
+    """`accept_subscription` for a row of a chunk that could be decoded."""
+    starts_at, ends_at = int(columns.starts_at[row]), int(columns.ends_at[row])
+    return _subscription(starts_at, ends_at, columns.where[row], bool(columns.self_join[row]), rules)
+
+
+def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self_join: bool, rules: Rules) -> bytes:
+    check_window(starts_at, ends_at, "starts_at", "ends_at")
+    raw = ALWAYS_BYTES
+    if where is not None:
+        form = normal_form(where)
+        raw = condition_bytes(form)
+        if not self_join and _PREVIOUS_BYTES in raw and speaks_of_previous(form):
+            raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
+    if self_join:
+        rules.check_self_join()
+    _check_size(len(raw))
+    return raw
+
+
+# ---------------------------------------------------------------------------------------------------------------- the parts
+
+
+@_refusing
+def normal_form(where: Where) -> NormalForm:
+    """The condition of a record as the matchers read it."""
+    if where is None:
+        return ALWAYS
+    try:
+        if isinstance(where, str):
+            condition = Condition.parse(where)
+        else:
+            condition = Condition.from_predicates([[_operands(p) for p in disjunct] for disjunct in where])
+    except ConditionError as error:
+        raise SchemaError("bad_condition", str(error)) from None
+    if condition.never:
+        raise SchemaError("bad_condition", "the condition can never be true: its predicates contradict each other")
+    return condition.disjuncts
+
+
+def _operands(predicate: Predicate) -> tuple[object, ...]:
+    value = predicate.values if predicate.operator in ("in", "not in") else predicate.value
+    return (predicate.attribute, predicate.operator, value, predicate.high)
+
+
+def speaks_of_previous(form: NormalForm) -> bool:
+    return any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct)
+
+
+def check_name(name: str) -> None:
+    """Of an attribute that is published."""
+    if name.startswith(PREVIOUS):
+        raise SchemaError("bad_value", "names that begin with previous. are reserved: choose another")
+    _check_name_length(name)
+
+
+def _check_name_length(name: str) -> None:
+    size = len(name) if name.isascii() else len(name.encode())
+    if size > MAX_NAME_BYTES:
+        raise SchemaError("bad_id", f"the name of an attribute has {size} bytes: write 1 to {MAX_NAME_BYTES}")
+
+
+def _text_bytes(value: Value) -> int:
+    """Bytes that a value has in the heap of a chunk's attributes."""
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, Path):
+        return len(value.text)
+    return _SHAPE_BYTES.get(type(value), 0)
+
+
+_SHAPE_BYTES: Final[dict[Any, int]] = {Point: 16, Circle: 24, Box: 32}
+
+
+def _check_size(size: int) -> None:
+    """`size`: of attributes, body and condition in canonical form, at most."""
+    most = MAX_ACCEPTED_BYTES - _SURROUNDING
+    if size > most:
+        raise SchemaError("too_large", f"the record would have {size} bytes within: at most {most} are taken")

@@ -1,0 +1,66 @@
+"""No record ends a worker: an exception that one record causes becomes that record's dead letter.
+
+A chunk is processed as a whole. When that raises, nothing of the chunk is left (every step is atomic), and its halves are tried, down to
+the single records that raise by themselves. Faults of disk, memory and broker are nobody's record: they end the process, which is
+restarted and loses nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Final, TypeVar
+
+from aiokafka.errors import KafkaError
+
+from pastforward.errors import UserError
+from schemas import SchemaError, errors
+from schemas.errors import refusal
+from state import OperationError, StoreError
+from state.rocks import is_status
+
+log = logging.getLogger("pastforward.worker")
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WARNINGS: Final = 10  # with every record; after them at powers of two
+
+
+def is_fault(error: BaseException) -> bool:
+    """Is it the machine or the broker that fails, and not a record?"""
+    if isinstance(error, StoreError):
+        return not isinstance(error, OperationError)
+    return isinstance(error, KafkaError | UserError) or is_status(error) or errors.is_fault(error)
+
+
+def in_halves(do: Callable[[Sequence[T]], R], refuse: Callable[[T, Exception], R], items: Sequence[T]) -> list[R]:
+    """What `do` returns for the items, in order: once for all of them, unless it raises. `do` must leave nothing behind then."""
+    try:
+        return [do(items)]
+    except Exception as error:
+        if is_fault(error):
+            raise
+        return after_failure(error, do, refuse, items)
+
+
+def after_failure(
+    error: Exception, do: Callable[[Sequence[T]], R], refuse: Callable[[T, Exception], R], items: Sequence[T]
+) -> list[R]:
+    """Goes on where `do` has raised for all of the items together."""
+    if len(items) == 1:
+        return [refuse(items[0], error)]
+    middle = len(items) // 2
+    return in_halves(do, refuse, items[:middle]) + in_halves(do, refuse, items[middle:])
+
+
+_warnings = count(1)
+
+
+def warn(where: str, offset: int, error: Exception) -> None:
+    """With the stack: an exception that nobody expected is a bug. A storm of them is said less and less often."""
+    number = next(_warnings)
+    if number <= WARNINGS or number & (number - 1) == 0:
+        stack = None if isinstance(error, SchemaError) else error
+        log.warning("refused record %d: %s offset %d: %s", number, where, offset, refusal(error).reason, exc_info=stack)

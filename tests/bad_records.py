@@ -1,0 +1,149 @@
+"""Records that must be refused, and records at the very limits that must be taken: one catalogue for the router and the history.
+
+A scheme is assumed that any routing with `dewey` and depth 1 has.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from schemas import Predicate, Publication, Subscription, encode
+
+PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
+
+
+class Sent(NamedTuple):
+    """`kind` of the dead letter; None: it is taken. A key of None: none is sent; the name of the case stands for `KEY`."""
+
+    name: str
+    topic: str
+    value: bytes | None
+    kind: str | None
+    key: Any = "KEY"
+
+
+def _json(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def _nested(depth: int) -> bytes:
+    return b'{"attributes": {"x": ' + b"[" * depth + b"1" + b"]" * depth + b"}}"
+
+
+# in normal form a long constant stands in each of a hundred alternatives: 6 MB
+EXPLODING: Final = f"x = '{'a' * 60_000}' AND (" + " OR ".join(f"a{i} = 1" for i in range(100)) + ")"
+DEEP: Final = ".".join(["1"] * 65)
+DEEPEST: Final = ".".join(["9223372036854775807"] * 64)
+
+PUBLISHED: Final = [
+    Sent("empty", PUBLICATIONS, b"", "malformed"),
+    Sent("null", PUBLICATIONS, None, "missing"),
+    Sent("no-record", PUBLICATIONS, b"no record", "malformed"),
+    Sent("not-avro", PUBLICATIONS, b"\xc3\x01 nothing", "malformed"),
+    Sent("cut", PUBLICATIONS, encode(Publication("cut", topic="1.2", attributes={"x": 1}))[:-3], "malformed"),
+    Sent("confluent", PUBLICATIONS, b"\x00\x00\x00\x00\x01abc", "malformed"),
+    Sent("no-json", PUBLICATIONS, b'{"topic": ', "malformed"),
+    Sent("list", PUBLICATIONS, b" [1]", "malformed"),
+    *(Sent(f"nested-{depth}", PUBLICATIONS, _nested(depth), "malformed") for depth in (33, 400, 900, 100_000)),
+    Sent("nested-and-large", PUBLICATIONS, b'{"a": 1e300, ' + _nested(600)[1:], "malformed"),
+    Sent("digits", PUBLICATIONS, b'{"published_at": ' + b"9" * 5_000 + b"}", "malformed"),
+    Sent("lon", PUBLICATIONS, b'{"attributes": {"p": {"lon": 1' + b"0" * 300 + b', "lat": 1}}}', "bad_value"),
+    Sent("surrogate", PUBLICATIONS, b'{"attributes": {"x": "\\ud800"}}', "malformed"),
+    Sent("utf-8", PUBLICATIONS, b'{"attributes": {"x": "\xff"}}', "malformed"),
+    Sent("unknown-field", PUBLICATIONS, _json(topics="1"), "unknown_field"),
+    Sent("wrong-type", PUBLICATIONS, _json(topic=1), "wrong_type"),
+    Sent("value-type", PUBLICATIONS, _json(attributes={"x": None}), "wrong_type"),
+    Sent("big-integer", PUBLICATIONS, _json(attributes={"x": 2**63}), "bad_value"),
+    Sent("another-id", PUBLICATIONS, _json(publication_id="another"), "bad_id"),
+    Sent("no-utf-8-key", PUBLICATIONS, b"{}", "bad_id", b"\xff\xfe"),
+    Sent("empty-key", PUBLICATIONS, b"{}", "bad_id", b""),
+    Sent("zero-key", PUBLICATIONS, b"{}", "bad_id", b"a\0b"),
+    Sent("long-key", PUBLICATIONS, b"{}", "bad_id", b"k" * 513),
+    Sent("huge-key", PUBLICATIONS, b"{}", "bad_id", b"k" * (5 << 20)),
+    Sent("huge-value", PUBLICATIONS, b"{" + b" " * (5 << 20), "too_large"),
+    Sent("long-publisher", PUBLICATIONS, _json(publisher_id="p" * 513), "bad_id"),
+    Sent("empty-component", PUBLICATIONS, _json(topic="1..2"), "bad_path"),
+    Sent("deep", PUBLICATIONS, _json(topic=DEEP), "bad_path"),
+    Sent("large-component", PUBLICATIONS, _json(topic="9223372036854775808"), "bad_path"),
+    Sent("deep-value", PUBLICATIONS, _json(attributes={"x": {"path": DEEP}}), "bad_path"),
+    Sent("year-0", PUBLICATIONS, _json(published_at="0000-01-01T00:00:00Z"), "bad_value"),
+    Sent("year-10000", PUBLICATIONS, _json(published_at=253_402_300_800_000_000), "bad_value"),
+    Sent("window", PUBLICATIONS, _json(published_at=5, expires_at=4), "bad_window"),
+    Sent("long-name", PUBLICATIONS, _json(attributes={"n" * 256: 1}), "bad_id"),
+    Sent("longer-name", PUBLICATIONS, _json(attributes={"n" * 513: 1}), "bad_id"),
+    Sent("empty-name", PUBLICATIONS, _json(attributes={"": 1}), "bad_id"),
+    Sent("reserved", PUBLICATIONS, _json(topic="1.2", attributes={"previous.x": 1, "x": 2}), "bad_value"),
+    Sent("reserved-avro", PUBLICATIONS, encode(Publication("reserved-avro", attributes={"previous.x": 1})), "bad_value"),
+    Sent("condition", PUBLICATIONS, _json(where="x >"), "bad_condition"),
+    Sent("never", PUBLICATIONS, _json(where="x > 1 AND x < 1"), "bad_condition"),
+    Sent("of-previous", PUBLICATIONS, _json(topic="1.2", where="previous.x > 1"), "bad_condition"),
+    Sent("or-previous", PUBLICATIONS, _json(topic="1.2", where="x = 1 OR previous.x > 1"), "bad_condition"),
+    Sent(
+        "of-previous-avro",
+        PUBLICATIONS,
+        encode(Publication("of-previous-avro", where=((Predicate("previous.x", ">", 1),),))),
+        "bad_condition",
+    ),
+    Sent("deep-condition", PUBLICATIONS, _json(where=f"x = PATH '{DEEP}'"), "bad_condition"),
+    Sent("condition-component", PUBLICATIONS, _json(where="x = PATH '9223372036854775808'"), "bad_condition"),
+    Sent("condition-name", PUBLICATIONS, _json(where="n" * 256 + " = 1"), "bad_condition"),
+    Sent("exploding", PUBLICATIONS, _json(where=EXPLODING), "too_large"),
+    Sent("best-root", PUBLICATIONS, _json(best={"attribute": "x", "prefer": "highest"}), "bad_value"),
+    Sent("best-name", PUBLICATIONS, _json(topic="1", best={"attribute": "n" * 256, "prefer": "highest"}), "bad_id"),
+    Sent("best-prefer", PUBLICATIONS, _json(topic="1", best={"attribute": "x", "prefer": "most"}), "bad_value"),
+    Sent("body", PUBLICATIONS, _json(body="no base64!"), "bad_value"),
+    # at the limits
+    Sent("longest-key", PUBLICATIONS, _json(topic="1.2"), None, b"k" * 512),
+    Sent("no-key", PUBLICATIONS, _json(topic="1.2"), None, None),
+    Sent("longest-name", PUBLICATIONS, _json(topic="1.2", attributes={"n" * 255: 1, "ü" * 127: 2}), None),
+    Sent("deepest", PUBLICATIONS, _json(topic=DEEPEST, attributes={"x": {"path": DEEPEST}}), None),
+    Sent("deepest-condition", PUBLICATIONS, _json(topic="1.2", where=f"x = PATH '{DEEPEST}' OR {'n' * 255} = 1"), None),
+    Sent("longest-best", PUBLICATIONS, _json(topic="1", best={"attribute": "n" * 255, "prefer": "highest"}), None),
+    Sent("year-1", PUBLICATIONS, _json(topic="1.2", published_at="0001-01-01T00:00:00Z"), None),
+    Sent("year-9999", PUBLICATIONS, _json(topic="1.2", published_at="9999-12-31T23:59:59.999999Z"), None),
+    Sent("old-attribute", PUBLICATIONS, _json(attributes={"t": {"timestamp": "0001-01-01T00:00:00Z"}}), None),
+    Sent("large", PUBLICATIONS, _json(topic="1.2", attributes={"x": "a" * 1_000_000}), None),
+    Sent("many", PUBLICATIONS, _json(attributes={f"a{i}": 1.5 for i in range(20_000)}), None),
+    Sent("previously", PUBLICATIONS, _json(topic="1.2", attributes={"previous": 1, "previously.x": 2}), None),
+]  # fmt: skip
+
+
+def _subscribed(name: str, kind: str | None, key: Any = "KEY", **fields: Any) -> Sent:
+    return Sent(f"s-{name}", SUBSCRIPTIONS, _json(**{"subscriber_id": "s", **fields}), kind, key)
+
+
+SUBSCRIBED: Final = [
+    *(
+        each._replace(name=f"s-{each.name}", topic=SUBSCRIPTIONS)
+        for each in PUBLISHED
+        if each.name in ("empty", "no-record", "not-avro", "no-json", "list", "nested-400", "unknown-field", "no-utf-8-key", "long-key",
+                         "huge-key", "huge-value")
+    ),
+    Sent("s-no-key", SUBSCRIPTIONS, _json(subscriber_id="s"), "missing", None),
+    Sent("s-no-subscriber", SUBSCRIPTIONS, b"{}", "missing"),
+    _subscribed("long-subscriber", "bad_id", subscriber_id="s" * 513),
+    _subscribed("deep", "bad_path", topic=DEEP),
+    _subscribed("window", "bad_window", starts_at=5, ends_at=4),
+    _subscribed("past-window", "bad_window", ends_at=4),
+    _subscribed("condition", "bad_condition", where="x >"),
+    _subscribed("never", "bad_condition", where="x > 1 AND x < 1"),
+    _subscribed("previous", "bad_condition", where="previous.x > 1"),
+    _subscribed("deep-condition", "bad_condition", where=f"x = PATH '{DEEP}'"),
+    _subscribed("condition-name", "bad_condition", where="n" * 256 + " = 1"),
+    _subscribed("exploding", "too_large", where=EXPLODING),
+    _subscribed("scope", "bad_value", scope="all"),
+    # at the limits
+    _subscribed("longest-key", None, b"s" * 512, topic="1.2"),
+    _subscribed("longest-subscriber", None, subscriber_id="s" * 512),
+    _subscribed("deepest", None, topic=DEEPEST),
+    _subscribed("joined", None, topic="1.2", self_join=True, where="previous.x > 1"),
+    _subscribed("deepest-condition", None, where=f"x = PATH '{DEEPEST}' OR {'n' * 255} = 1"),
+    Sent("s-avro", SUBSCRIPTIONS, encode(Subscription("s-avro", "s", where=((Predicate("x", ">", 1),),))), None),
+]  # fmt: skip
+
+ALL: Final = [*PUBLISHED, *SUBSCRIBED]
+
+
+def key_of(sent: Sent) -> bytes | None:
+    return sent.name.encode() if sent.key == "KEY" else sent.key

@@ -1,0 +1,464 @@
+"""No record ends a worker: each step of the matcher and the router is replaced by one that raises for some records of a chunk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from matching import Index
+from pastforward.errors import UserError
+from pastforward.topics import Topics
+from schemas import Rendezvous, decode_best_offer, decode_dead_letter, decode_notification, encode
+from state import Store, StoreError
+from streams import engine as engine_module
+from streams import matcher as matcher_module
+from streams import repeats
+from streams import router as router_module
+from streams.auctions import Auctions
+from streams.engine import Engine
+from streams.guard import in_halves, is_fault
+from streams.matcher import PROGRESS, Matcher, Sinks
+from streams.metrics import Metrics
+from streams.outgoing import Outgoing
+from streams.progress import decode_progress
+from streams.recovery import _remember, _replay
+from streams.reference import Partition
+from streams.repeats import Repeats
+from streams.router import PublicationRouter, SubscriptionRouter
+from streams.routes import Routes
+from streams.routing import Scheme, make_scheme
+from streams.subscribers import Subscribers
+from tests.streams.logs import HOT, logs
+from tests.streams.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout
+from tests.streams.test_router import record as input_record
+from tests.streams.test_router import router
+
+TOPICS = Topics("")
+
+
+class Boom(Exception):
+    """What nobody expects."""
+
+
+# ---------------------------------------------------------------------------------------------- the halves
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(1, 40))
+def test_halves_find_who_raises_and_keep_the_order(bad: set[int], count: int) -> None:
+    done: list[int] = []
+    refused: list[int] = []
+
+    def do(items: Sequence[int]) -> None:
+        if bad & set(items):
+            raise Boom
+        done.extend(items)
+
+    def refuse(item: int, error: Exception) -> None:
+        assert isinstance(error, Boom)
+        refused.append(item)
+
+    in_halves(do, refuse, list(range(count)))
+    assert done == [item for item in range(count) if item not in bad]
+    assert refused == sorted(item for item in bad if item < count)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        MemoryError(),
+        OSError(errno.ENOSPC, "full"),
+        OSError(errno.EIO, "broken"),
+        StoreError("broken"),
+        KafkaConnectionError(),
+        UserError("mend it"),
+        Exception("IO error: While appending to file: No space left on device"),
+        Exception("Corruption: block checksum mismatch"),
+        ConnectionResetError(),
+    ],
+)
+def test_faults_of_disk_memory_and_broker_are_nobodys_record(fault: Exception) -> None:
+    def do(_: Sequence[int]) -> None:
+        raise fault
+
+    with pytest.raises(type(fault)):
+        in_halves(do, lambda item, error: pytest.fail("refused"), [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(),
+        RecursionError(),
+        Exception("boom"),
+        OverflowError(),
+        OSError(errno.EOVERFLOW, "date"),
+        SystemError(),
+    ],
+)
+def test_other_exceptions_are_a_records(error: Exception) -> None:
+    assert not is_fault(error)
+
+
+# ---------------------------------------------------------------------------------------------- the matcher
+
+# Each step of a chunk's way through the matcher, in the order in which they come.
+STEPS: list[tuple[Any, str]] = [
+    (engine_module, "decode_rendezvous_chunk"),
+    (engine_module._Chunk, "_subscriptions"),
+    (Subscribers, "take"),
+    (Subscribers, "enforce"),
+    (Subscribers, "retire"),
+    (engine_module, "add_to"),
+    (Index, "add_flat"),
+    (Index, "add_many"),
+    (engine_module._Chunk, "_store"),
+    (Store, "apply_columns"),
+    (Store, "tick"),
+    (engine_module._Chunk, "_publications"),
+    (Store, "amend"),
+    (engine_module._Chunk, "_live"),
+    (Index, "match_attributes"),
+    (engine_module._Chunk, "_past"),
+    (Index, "match_pairs"),
+    (engine_module, "tell"),
+    (engine_module._Chunk, "_auctions"),
+    (Auctions, "close"),
+    (Auctions, "withdraw"),
+    (Auctions, "offer"),
+    (Auctions, "open"),
+    (Auctions, "bid"),
+    (Auctions, "settle"),
+    (Store, "put_meta"),
+    (engine_module._Chunk, "_requests"),
+    (engine_module._Chunk, "_finish"),
+    (Engine, "_note_repeats"),
+    (Repeats, "forget"),
+    (matcher_module, "encode_notifications"),
+    (matcher_module, "encode"),
+    (matcher_module, "encode_progress"),
+    (Outgoing, "send_keyed"),
+    (Index, "remove_many"),
+]
+ALWAYS_REACHED = ("decode_rendezvous_chunk", "_subscriptions", "_store", "_publications", "_auctions", "_finish")
+
+
+@dataclass
+class Trap:
+    """Raises in a step whenever the chunk in the works has a record that is bad, and not refused yet."""
+
+    bad: set[int]
+    after: bool = False
+    current: tuple[Engine, list[int]] | None = None
+
+    def spring(self) -> None:
+        if self.current is not None:
+            engine, offsets = self.current
+            if any(offset in self.bad and offset not in engine.progress.refused for offset in offsets):
+                raise Boom("bäng")
+
+    def set(self, patch: pytest.MonkeyPatch, place: Any, name: str) -> None:
+        step, whole = getattr(place, name), Engine.chunk
+
+        def trapped(*arguments: Any, **options: Any) -> Any:
+            if not self.after:
+                self.spring()
+            result = step(*arguments, **options)
+            if self.after:
+                self.spring()
+            return result
+
+        @contextmanager
+        def chunk(engine: Engine, values: Any, timestamps: Any, offsets: Any) -> Iterator[Any]:
+            self.current = (engine, list(offsets))
+            try:
+                with whole(engine, values, timestamps, offsets) as effects:
+                    yield effects
+            finally:
+                self.current = None
+
+        patch.setattr(place, name, trapped)
+        patch.setattr(Engine, "chunk", chunk)
+
+
+class Micros(int):
+    """Kafka's stamps are milliseconds; the logs here are finer."""
+
+    def __mul__(self, other: int) -> int:
+        return int(self)
+
+
+def as_records(chunk: list[Rendezvous], offset: int) -> list[Any]:
+    return [
+        SimpleNamespace(offset=offset + i, timestamp=Micros(envelope.arrived_at), key=b"k", value=encode(envelope))
+        for i, envelope in enumerate(chunk)
+    ]
+
+
+class Matchers(Engines):
+    """A matcher that is fed as a worker does it, and recovered as one."""
+
+    progress: bytes = b""
+
+    def send(self, chunk: list[Rendezvous]) -> Outgoing:
+        matcher = Matcher(self.engine, Sinks(TOPICS, 1, "avro", None), Metrics())
+        records = as_records(chunk, len(self._log))
+        outgoing = Outgoing.joined(in_halves(matcher.process, matcher.refuse, records))
+        self._log += chunk
+        for key, value in outgoing.changelog[TOPICS.live, 0]:
+            assert key is not None
+            if key == PROGRESS:
+                assert value is not None
+                self.progress = value
+            elif value is None:
+                self.changelog.pop(key, None)
+            else:
+                self.changelog[key] = value
+        return outgoing
+
+    def restart(self, piece: int) -> None:
+        if self.engine.offset is None:
+            self.rebuild()
+            return
+        self.engine.close()
+        self.engine = self._open()
+        self.engine.load()
+        self.engine.progress.refused |= decode_progress(self.progress)[0].refused
+        for start in range(self.engine.offset, len(self._log), piece):
+            _replay(self.engine, as_records(self._log[start : min(start + piece, len(self._log))], start))
+        self.commit()
+
+    def _remember(self, start: int, times: list[int], log_time: int) -> None:
+        _remember(self.engine, as_records(self._log[start:], start), log_time)
+
+
+def letters_of(outgoing: Outgoing) -> list[Any]:
+    return [decode_dead_letter(value) for _, value in outgoing.outputs.get((TOPICS.dead_letters, 0), []) if value]
+
+
+some_steps = st.sampled_from(STEPS)
+some_bad = st.sets(st.integers(0, 40), min_size=1, max_size=15)
+between_chunks = st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild"]), min_size=7, max_size=7)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(logs(), some_cuts, some_layout, some_bad, some_steps, st.booleans(), between_chunks, st.integers(1, 10))
+@settings(max_examples=4 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_the_matcher_raises_costs_the_record_that_causes_it(
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    bad: set[int],
+    step: tuple[Any, str],
+    after: bool,
+    between: list[str],
+    piece: int,
+) -> None:
+    reference = Partition(0, HOT)
+    offset = 0
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "BLOCK", 8)
+        trap = Trap(bad, after)
+        trap.set(patch, *step)
+        matchers = Matchers(directory, layout, in_memory)
+        try:
+            for chunk, then in zip(chunks(log, cuts), between, strict=False):
+                outgoing = matchers.send(chunk)
+                letters = letters_of(outgoing)
+                refused = {letter.offset for letter in letters}
+                assert refused <= bad
+                assert len(letters) == len(refused)
+                assert all("Boom: bäng" in letter.reason and letter.kind == "internal" for letter in letters)
+                if step[1] in ALWAYS_REACHED:
+                    assert refused == bad & set(range(offset, offset + len(chunk)))
+                found = [
+                    reference.apply(replace(envelope, record=None) if at in refused else envelope, at)
+                    for at, envelope in enumerate(chunk, offset)
+                ]
+                offset += len(chunk)
+                told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+                assert sorted(map(shown, told)) == sorted(shown(n) for f in found for n in f.notifications)
+                offers = [decode_best_offer(value) for _, value in outgoing.outputs[TOPICS.best_offers, 0] if value]
+                wanted = [offer for f in found for offer in f.offers]
+                assert sorted(offers, key=by_auction) == sorted(wanted, key=by_auction)
+                assert len(outgoing.outputs[TOPICS.backfill_requests, 0]) == sum(len(f.requests) for f in found)
+                same_state(matchers.engine, reference)
+                if then == "commit":
+                    matchers.commit()
+                elif then == "restart":
+                    matchers.restart(piece)
+                elif then == "rebuild":
+                    matchers.rebuild()
+                same_state(matchers.engine, reference)
+        finally:
+            matchers.engine.close()
+
+
+def same_state(engine: Engine, reference: Partition) -> None:
+    assert engine.progress.log_time == reference.progress.log_time
+    assert engine.progress.seen == reference.progress.seen
+    assert {name.decode() for name in engine.subscribers.names()} == set(reference.subscriptions)
+    assert {name for name in reference.auctions if name in engine.auctions} == set(reference.auctions)
+    assert len(engine.auctions) == len(reference.auctions)
+
+
+def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any) -> None:
+    """The next one goes on, and a restart passes it again."""
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matcher = Matcher(matchers.engine, Sinks(TOPICS, 1, "avro", None), Metrics())
+    garbage = SimpleNamespace(offset=0, timestamp=5, key=None, value=b"no record of ours")
+    tick = SimpleNamespace(offset=1, timestamp=6, key=None, value=encode(Rendezvous("none", 0, 0, 0, 1, (0,))))
+    outgoing = Outgoing.joined(in_halves(matcher.process, matcher.refuse, [garbage, tick]))
+    (letter,) = letters_of(outgoing)
+    assert (letter.topic, letter.offset, letter.value) == (TOPICS.rendezvous, 0, garbage.value)
+    assert "offset 0 of the rendezvous log is no record of ours" in letter.reason
+    assert (matchers.engine.applied, matchers.engine.progress.log_time) == (2, 6000)
+    matchers.engine.close()
+
+
+# ---------------------------------------------------------------------------------------------- the routers
+
+PUBLICATION_STEPS: list[tuple[Any, str]] = [
+    (router_module, "decode_publications"),
+    (router_module, "accept_publications"),
+    (PublicationRouter, "_send"),
+    (router_module, "encode_rendezvous_publications"),
+    (Outgoing, "send_columns"),
+]
+SUBSCRIPTION_STEPS: list[tuple[Any, str]] = [
+    (router_module, "decode_subscriptions"),
+    (SubscriptionRouter, "_read"),
+    (router_module, "accept_subscription_row"),
+    (SubscriptionRouter, "_place"),
+    (SubscriptionRouter, "_withdraw"),
+    (SubscriptionRouter, "_send"),
+    (router_module, "encode_rendezvous_subscriptions"),
+    (router_module, "digest_of"),
+    (Routes, "put"),
+    (Routes, "remove"),
+    (Outgoing, "send"),
+]
+
+
+def trapped(step: Callable[..., Any], bad: set[int], current: list[int], after: bool) -> Callable[..., Any]:
+    def spring() -> None:
+        if bad & set(current):
+            raise Boom("bäng")
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if not after:
+            spring()
+        result = step(*arguments, **options)
+        if after:
+            spring()
+        return result
+
+    return call
+
+
+def sent(outgoings: Iterator[Outgoing] | list[Outgoing]) -> dict[tuple[str, int], Any]:
+    """What goes to others but for dead letters, and what is remembered."""
+    joined = Outgoing.joined(outgoings)
+    found = {place: records for place, records in joined.outputs.items() if place[0] != TOPICS.dead_letters and records}
+    return found | {place: records for place, records in joined.changelog.items() if records}
+
+
+def check_router(
+    make: Callable[[], Any], records: list[Any], cuts: list[int], bad: set[int], step: tuple[Any, str], after: bool
+) -> None:
+    tested, plain = make(), make()
+    current: list[int] = []
+    out: list[Outgoing] = []
+    edges = sorted({0, len(records), *(cut % len(records) for cut in cuts)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step[0], step[1], trapped(getattr(*step), bad, current, after))
+
+        def process(some: Sequence[Any]) -> Any:
+            current[:] = [record.offset for record in some]
+            return tested.process(some)
+
+        def refuse(record: Any, error: Exception) -> Any:
+            current.clear()
+            return tested.refuse(record, error)
+
+        for first, end in pairwise(edges):
+            out += in_halves(process, refuse, records[first:end])
+    letters = [decode_dead_letter(value) for _, value in Outgoing.joined(out).outputs[TOPICS.dead_letters, 0] if value]
+    failed = {letter.offset for letter in letters if "Boom: bäng" in letter.reason}
+    assert failed <= bad
+    if step[1] in ("decode_publications", "accept_publications", "decode_subscriptions", "_read"):
+        assert failed == bad & {record.offset for record in records}
+    assert sent(out) == sent([plain.process([record]) for record in records if record.offset not in failed])
+
+
+def publications_router(scheme: Scheme | None = None) -> PublicationRouter:
+    made = router(scheme)
+    return PublicationRouter(
+        made._partition._replace(topic=TOPICS.publications),
+        "publications",
+        TOPICS,
+        made._scheme,
+        1,
+        made._view,
+        Metrics(),
+        None,
+    )
+
+
+some_publications = st.lists(
+    st.sampled_from(
+        [
+            b'{"topic": "1.2", "attributes": {"x": 1}}',
+            b'{"topic": "2", "where": "x > 1"}',
+            b'{"topic": "", "attributes": {"text": "a"}}',
+            b'{"no": "record"}',
+            b"",
+        ]
+    ),
+    min_size=1,
+    max_size=12,
+)
+some_subscriptions = st.lists(
+    st.tuples(
+        st.sampled_from([b"s", b"t", b"u"]),
+        st.none()
+        | st.builds(
+            lambda where, topic: json.dumps({"subscriber_id": "a", "where": where, "topic": topic}).encode(),
+            st.sampled_from(["x = 1", "x > 1 OR y = 2", "x ="]),
+            st.sampled_from(["", "1", "2.1"]),
+        ),
+    ),
+    min_size=1,
+    max_size=12,
+)
+some_few = st.sets(st.integers(0, 12), max_size=6)
+
+
+@given(some_publications, some_cuts, some_few, st.sampled_from(PUBLICATION_STEPS), st.booleans())
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+def test_whatever_the_router_of_publications_raises(
+    values: list[bytes], cuts: list[int], bad: set[int], step: tuple[Any, str], after: bool
+) -> None:
+    records = [input_record(i, value, 5, b"p%d" % i) for i, value in enumerate(values)]
+    check_router(lambda: publications_router(make_scheme("dewey", 3, 1)), records, cuts, bad, step, after)
+
+
+@given(some_subscriptions, some_cuts, some_few, st.sampled_from(SUBSCRIPTION_STEPS), st.booleans())
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+def test_whatever_the_router_of_subscriptions_raises(
+    named: list[tuple[bytes, bytes | None]], cuts: list[int], bad: set[int], step: tuple[Any, str], after: bool
+) -> None:
+    records = [input_record(i, value, 5, name) for i, (name, value) in enumerate(named)]
+    check_router(lambda: router(make_scheme("dewey", 3, 1)), records, cuts, bad, step, after)
