@@ -171,6 +171,18 @@ def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I
 
 
 @kernel
+def _mark_doubtful(start: I64, order: I64, attribute: I64, operator: U8, out: U8) -> None:
+    """Rows that ask that an attribute be absent, beside another row on it: mostly a contradiction, which no record can hold."""
+    for s in range(len(start) - 1):
+        for p in range(start[s], start[s + 1]):
+            if operator[order[p]] != _IS_NULL:
+                continue
+            for q in range(start[s], start[s + 1]):
+                if q != p and attribute[order[q]] == attribute[order[p]]:
+                    out[order[p]] = 1
+
+
+@kernel
 def _number(kind: Int, bits: Int) -> tuple[Int, Bool]:
     """Canonical bits, and whether they are a float's."""
     if kind == _FLOAT:
@@ -369,6 +381,8 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     value, high = _values(table, "value"), _values(table, "high")
     slow = np.empty(rows, np.uint8)
     _needs_python(operator, value.kind, high.kind, value.bits, high.bits, slow)
+    if (operator == _IS_NULL).any():
+        _mark_doubtful(start, order, codes, operator, slow)
     for name in names:
         checked_name(name)
     settings = _Settings(table, order, start, first)

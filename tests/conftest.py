@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from pastforward import broker as embedded
 from pastforward.settings import Settings, load
@@ -46,10 +46,16 @@ settings.register_profile(
     deadline=None,
     # Everybody's run draws the same examples; new ones are drawn by `make soak`, where a failure has the time to be shrunk.
     derandomize=True,
+    # Shrinking takes up to five minutes, and what explains a failure traces each line: both would end in the time-out, with the failure
+    # unseen. `HYPOTHESIS_SHRINK=1 pytest --timeout 0 …` shrinks it.
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.too_slow],
 )
-settings.register_profile("soak", parent=settings.get_profile("pastforward"), derandomize=False)
-settings.load_profile("soak" if os.environ.get("HYPOTHESIS_SOAK") else "pastforward")
+_shrunk = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+settings.register_profile("shrink", parent=settings.get_profile("pastforward"), phases=_shrunk)
+settings.register_profile("soak", parent=settings.get_profile("shrink"), derandomize=False)
+_profiles = {"HYPOTHESIS_SOAK": "soak", "HYPOTHESIS_SHRINK": "shrink"}
+settings.load_profile(next((profile for name, profile in _profiles.items() if os.environ.get(name)), "pastforward"))
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

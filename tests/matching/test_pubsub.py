@@ -13,7 +13,7 @@ from matching import Condition, Index
 from matching.algorithms.pubsub import forest as f
 from matching.index import NewSubscription
 from tests.matching.pubsub_forest import Reader, forest_of
-from tests.matching.test_index_oracle import run, steps
+from tests.matching.test_index_oracle import predicate_table, run, steps
 
 KINDS = ("auto", "interval", "rbpst", "rb", "suffix", "aho-corasick")
 
@@ -167,6 +167,24 @@ def test_agrees_with_the_oracle_when_buckets_are_small(structure: str, bucket_si
     index = Index(algorithm="pubsub", structure=structure, bucket_size=bucket_size)
     run(index, data.draw(steps))
     Reader(index).check()
+
+
+@pytest.mark.parametrize("structure", KINDS)
+@pytest.mark.parametrize(
+    "other", [{"operator": "<", "value_string": "a"}, {"operator": "=", "value_int64": 1}, {"operator": "is null"}]
+)
+@pytest.mark.parametrize("null_first", [True, False])
+def test_a_table_that_asks_an_attribute_to_be_absent_and_more_of_it(
+    structure: str, other: dict[str, Any], null_first: bool
+) -> None:
+    index = small(structure=structure)
+    for identity in range(5):
+        rows = [{"operator": "is null"}, other][:: 1 if null_first else -1]
+        rows = [{"attribute": "y"} | row for row in rows] + [{"attribute": "x", "operator": "=", "value_int64": 1}]
+        index.add_predicates(predicate_table([{"subscription_id": identity} | row for row in rows]))
+        Reader(index).check()
+    assert sorted(index.match({"x": 1})) == (list(range(5)) if other == {"operator": "is null"} else [])
+    assert index.match({"x": 1, "y": 1}) == []
 
 
 def test_options_that_are_wrong_say_what_to_write() -> None:
