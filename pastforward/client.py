@@ -40,6 +40,7 @@ from schemas.records import Scope, Semantics, TimeBasis, Where
 from schemas.times import micros_of
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
+GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes is given up
 POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
 LOOK: Final = 1.0  # seconds in which a broker that is there has answered
 
@@ -138,6 +139,7 @@ class Client:
         self._registry = registry or open_registry(self._settings)
         self._closed = threading.Event()
         self._trouble = topics.Trouble()
+        answer_ms = self._settings.kafka.get("delivery.timeout.ms", str(int(TIMEOUT * 1000)))
         self._producer: Any = topics.make_client(
             Producer,
             topics.client_config(
@@ -150,10 +152,11 @@ class Client:
                     "partitioner": "murmur2_random",  # Java's: all versions of an id come through one partition
                     "linger.ms": 2,
                     "compression.type": "lz4",
-                    "delivery.timeout.ms": self._settings.kafka.get("delivery.timeout.ms", int(TIMEOUT * 1000)),
+                    "delivery.timeout.ms": answer_ms,
                 },
             ),
         )
+        self._patience = (int(answer_ms) / 1000 or TIMEOUT) + GRACE  # 0 is librdkafka's word for no bound at all
 
     # ------------------------------------------------------------ subscriptions
 
@@ -342,37 +345,51 @@ class Client:
                 errors.append(((message.key() or b"").decode(), error.str() + why))
 
         count = 0
-        for key, value in records:
-            waiting += 1
-            count += 1
-            while True:
-                try:
-                    self._producer.produce(topic, value, key.encode(), on_delivery=delivered)
-                except BufferError:
-                    self._producer.poll(POLL)  # the queue is full: let some of it go
-                except KafkaException as error:
+        broken: Exception | None = None
+        try:
+            for key, value in records:
+                waiting += 1
+                count += 1
+                if not self._produce(topic, key, value, delivered, errors):
                     waiting -= 1
-                    errors.append((key, error.args[0].str()))
-                    break
-                else:
-                    break
-            self._producer.poll(0)
-        deadline = time.monotonic() + TIMEOUT + 5
+        except Exception as error:
+            broken = error  # of a record that cannot be sent: what becomes of those before it is told all the same
+        deadline = time.monotonic() + self._patience
         while waiting and time.monotonic() < deadline:
             try:
                 self._producer.flush(POLL)
             except SystemError:  # what confluent-kafka makes of a key press when a callback comes behind it
                 raise KeyboardInterrupt from None
         if waiting:
-            errors.append(("", f"{waiting} records without an answer after {TIMEOUT:.0f} s"))
+            errors.append(("", f"{waiting} records without an answer after {self._patience:.0f} s"))
         if errors:
-            raise DeliveryError(errors)
+            raise DeliveryError(errors) from broken
+        if broken is not None:
+            raise broken
         return count
 
+    def _produce(
+        self, topic: str, key: str, value: bytes | None, delivered: Callable[..., None], errors: list[tuple[str, str]]
+    ) -> bool:
+        """Whether `delivered` will be called."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key.encode(), on_delivery=delivered)
+            except BufferError:
+                self._producer.poll(POLL)  # the queue is full: let some of it go
+            except KafkaException as error:
+                errors.append((key, error.args[0].str()))
+                return False
+            else:
+                self._producer.poll(0)
+                return True
+
     def close(self) -> None:
-        """Sends what waits; whoever iterates, in whichever thread, comes to an end."""
+        """Sends what waits, or raises `DeliveryError`; whoever iterates, in whichever thread, comes to an end."""
         self._closed.set()
-        self._producer.flush(TIMEOUT)
+        left = self._producer.flush(self._patience)
+        if left:
+            raise DeliveryError([("", f"{left} records without an answer after {self._patience:.0f} s")])
 
     def __enter__(self) -> Client:
         return self

@@ -85,15 +85,29 @@ def _contained(read: Callable[[slice, Values, bool], C], values: Values) -> C:
     return found
 
 
+def _input(
+    read: Callable[[Keys, Values, int, Longs, Longs, Registry | None, bool], C],
+    keys: Keys,
+    values: Values,
+    partition: int,
+    offset: Longs,
+    arrived_at: Longs,
+    registry: Registry | None,
+) -> C:
+    """`_contained` for a chunk of an input topic."""
+    offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
+    return _contained(
+        lambda rows, values, kernels: read(
+            keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels
+        ),
+        values,
+    )
+
+
 def decode_publications(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> PublicationColumns:
-    offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-
-    def read(rows: slice, values: Values, kernels: bool) -> PublicationColumns:
-        return _publications(keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels)
-
-    return _contained(read, values)
+    return _input(_publications, keys, values, partition, offset, arrived_at, registry)
 
 
 def _publications(
@@ -148,12 +162,7 @@ def _publications(
 def decode_subscriptions(
     keys: Keys, values: Values, partition: int, offset: Longs, arrived_at: Longs, registry: Registry | None = None
 ) -> SubscriptionColumns:
-    offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-
-    def read(rows: slice, values: Values, kernels: bool) -> SubscriptionColumns:
-        return _subscriptions(keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels)
-
-    return _contained(read, values)
+    return _input(_subscriptions, keys, values, partition, offset, arrived_at, registry)
 
 
 def _subscriptions(

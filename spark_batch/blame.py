@@ -7,14 +7,14 @@ of the machine (`schemas.is_fault`) end the job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from schemas import SchemaError, refusal
+from schemas import SchemaError, halves, refusal
 
 log = logging.getLogger("pastforward.history")
 
@@ -28,15 +28,13 @@ SHOWN: Final = 300  # characters of a reason
 
 def in_halves(begin: int, end: int, work: Callable[[int, int], R], skip: Skip[R]) -> list[R]:
     """What `work` returns for the rows from `begin` to `end`, in as many parts as it takes."""
-    try:
-        return [work(begin, end)]
-    except Exception as error:
-        refused = refusal(error)
-    if end - begin <= 1:
-        found = skip(begin, refused) if begin < end else None
-        return [] if found is None else [found]
-    middle = (begin + end) // 2
-    return in_halves(begin, middle, work, skip) + in_halves(middle, end, work, skip)
+
+    def do(rows: Sequence[int]) -> R | None:
+        assert isinstance(rows, range)
+        return work(rows.start, rows.stop)
+
+    parts = halves.in_halves(do, lambda row, error: skip(row, refusal(error)), range(begin, end))
+    return [part for part in parts if part is not None]
 
 
 def joined(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

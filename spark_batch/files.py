@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +30,7 @@ WRITTEN: Final = pa.schema(
         pa.field("add", pa.string()),  # the action for the log; null if there was nothing to write
         pa.field("rows", pa.int64(), nullable=False),
         pa.field("unreadable", pa.int64(), nullable=False),
+        pa.field("arrived", pa.map_(pa.int32(), pa.int64()), nullable=False),  # the highest arrival, by partition
     ]
 )
 GROUP_ROWS: Final = 100_000  # of a row group: some megabytes
@@ -43,25 +46,42 @@ _SAME_AGAIN: Final = [
 
 
 def file_writer(
-    make_registry: MakeRegistry, table: str, in_force: InForce = ANY
+    make_registry: MakeRegistry, table: str, in_force: InForce = ANY, arrived: Mapping[int, int] = MappingProxyType({})
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over the columns key, value, partition, offset, arrived_at (microseconds)."""
+    """For `mapInArrow` over the columns key, value, partition, offset, arrived_at (microseconds). `arrived`: the highest arrival before, by
+    partition."""
+    arrived = dict(arrived)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         registry = make_registry()
         file = File(table)
+        highest: dict[int, int] = {}
         rows = unreadable = 0
         for batch in batches:
-            for decoded in decode_batch(batch, registry, in_force):
+            for decoded in decode_batch(in_order(batch, arrived, highest), registry, in_force):
                 readable = decoded.column("readable")
                 bad = len(readable) - readable.true_count
                 file.add((decoded.filter(readable) if bad else decoded).drop_columns(["readable"]))
                 rows, unreadable = rows + decoded.num_rows, unreadable + bad
         yield pa.RecordBatch.from_pylist(
-            [{"add": file.close(), "rows": rows, "unreadable": unreadable}], schema=WRITTEN
+            [{"add": file.close(), "rows": rows, "unreadable": unreadable, "arrived": list(highest.items())}],
+            schema=WRITTEN,
         )
 
     return write
+
+
+def in_order(batch: pa.RecordBatch, before: Mapping[int, int], highest: dict[int, int]) -> pa.RecordBatch:
+    """Arrivals never below the one before in the partition: a broker's clock may step back. A task has a partition's rows in order."""
+    partition = batch.column("partition").to_numpy()
+    arrived_at = batch.column("arrived_at").to_numpy().copy()
+    for number in np.unique(partition).tolist():
+        rows = np.flatnonzero(partition == number)
+        start = highest.get(number, before.get(number, 0))
+        arrived_at[rows] = np.maximum.accumulate(np.maximum(arrived_at[rows], start))
+        highest[number] = int(arrived_at[rows[-1]])
+    at = batch.schema.get_field_index("arrived_at")
+    return batch.set_column(at, batch.schema.field(at), pa.array(arrived_at, pa.int64()))
 
 
 class File:

@@ -41,7 +41,7 @@ def ingest(
     started = time.monotonic()
     waiting = sum(max(0, end - max(position.get(p, 0), begin)) for p, (begin, end) in known.items())
     counts = _Counts()
-    query = _start(spark, settings, bootstrap, places, follow, allow_loss, counts)
+    query = _start(spark, settings, bootstrap, places, set(known), follow, allow_loss, counts)
     with bar("ingesting", quiet) as shown:
         _watch(query, shown, None if follow else waiting, counts)
     rows, unreadable = counts.rows, counts.unreadable
@@ -78,7 +78,14 @@ class _Counts:
 
 
 def _start(
-    spark: Any, settings: Settings, bootstrap: str, places: Places, follow: bool, allow_loss: bool, counts: _Counts
+    spark: Any,
+    settings: Settings,
+    bootstrap: str,
+    places: Places,
+    partitions: set[int],
+    follow: bool,
+    allow_loss: bool,
+    counts: _Counts,
 ) -> Any:
     from pyspark.sql import functions as f
 
@@ -100,9 +107,12 @@ def _start(
         if commit.is_done:
             return
         # asked for each batch: the routing may change while an ingest follows
-        writes = file_writer(registry, places.publications, in_force(settings, bootstrap))
+        rules = in_force(settings, bootstrap)
+        writes = file_writer(registry, places.publications, rules, commit.arrived(partitions))
         written = batch.mapInArrow(writes, spark_schema(WRITTEN)).collect()  # a row a task
-        commit.commit([row["add"] for row in written if row["add"] is not None])
+        arrived = {partition: at for row in written for partition, at in row["arrived"].items()}
+        partitions.update(arrived)  # some may have been added
+        commit.commit([row["add"] for row in written if row["add"] is not None], arrived)
         counts.rows += sum(row["rows"] for row in written)
         counts.unreadable += sum(row["unreadable"] for row in written)
 

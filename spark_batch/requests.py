@@ -94,8 +94,10 @@ def standing(settings: Settings, bootstrap: str, view: View, requests: Iterable[
 def still_stands(version: Version, records: Sequence[Any]) -> bool:
     """`records`: of its key in the subscriptions topic, from the version's own on. What was refused, or equal, has changed nothing."""
     own: bytes | None = None
+    now = version.arrived_at
     for record in records:
         value = record.value()
+        now = max(now, record.timestamp()[1] * 1000)
         if record.offset() == version.offset:
             own = value
             continue
@@ -106,7 +108,7 @@ def still_stands(version: Version, records: Sequence[Any]) -> bool:
         try:
             read = decode_subscription(record.key(), value)
             if not isinstance(read, Withdrawal):
-                accept_subscription(read, arrived_at=record.timestamp()[1] * 1000)
+                accept_subscription(read, arrived_at=now)
         except SchemaError:
             continue
         return False
@@ -124,7 +126,7 @@ def _routed(settings: Settings, bootstrap: str, view: View) -> dict[str, Version
     found: dict[str, Version] = {}
     for routes in tables.values():
         for name in names:
-            route = routes.get(name.encode())
+            route = routes.get(name.encode(), 0)
             if route is not None and (name not in found or found[name] < route.version):
                 found[name] = route.version
     return found

@@ -26,6 +26,7 @@ FIND: Final = {
     "both": chunk.FIND_PAST | chunk.FIND_SUBSCRIBERS,
     "past": chunk.FIND_PAST,
     "none": 0,
+    "replay": chunk.REPLAY,
 }
 _KINDS: Final = {SUBSCRIPTION: records.SUBSCRIPTION, PUBLICATION: records.PUBLICATION}
 _SWEEP_STEPS: Final = 4
@@ -226,7 +227,8 @@ class Store:
         """Applies operations, a table or a `Batch`, in order: each row looks up what came before it, then is stored, until the commit.
 
         Returns an Arrow table of pairs, by row: `operation`, `found_kind`, `found_id`, and the `columns` asked for, of the item
-        found (see `state.found.COLUMNS`). `find`: `both`; `past`, if publications need not look for subscriptions; `none`.
+        found (see `state.found.COLUMNS`). `find`: `both`; `past`, if publications need not look for subscriptions; `none`; `replay`,
+        which finds nothing either, and of two publications with one id takes the later: which of them counts is known.
         A table that cannot be taken raises OperationError, and nothing of it is applied.
         """
         for name in columns:
@@ -380,7 +382,7 @@ class Store:
             disk.write(batch, self._state())
         except Exception as error:
             self._offset = previous
-            disk.families += passed
+            disk.families = passed + disk.families  # the last of a class is the open one, and is used again
             if rocks.is_failure(error):
                 raise StoreError(
                     f"{self.path}: offset {offset} was not committed ({error}); nothing was written"

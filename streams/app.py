@@ -166,15 +166,15 @@ class WorkerApp:
         exactly_once = self._settings.delivery == "exactly-once"
         return await resume(self._connection, self._topics, self._entry.partitions, wanted, exactly_once=exactly_once)
 
-    async def _stage(self, partition: TopicPartition, committed: int) -> Stage:
+    async def _stage(self, partition: TopicPartition, committed: int, arrived_at: int) -> Stage:
         topics, number = self._topics, partition.partition
         common = (topics, self._scheme, self._entry.version, self._tail.view, self.metrics, self._registry)
         if partition.topic == topics.publications:
-            return PublicationRouter(partition, "publications", *common)
+            return PublicationRouter(partition, "publications", *common, arrived_at=arrived_at)
         if partition.topic == topics.subscriptions:
             routes = await recover_routes(self._connection, topics, number)
-            hot_window = self._settings.hot_window
-            return SubscriptionRouter(partition, "subscriptions", *common, routes=routes, hot_window=hot_window)
+            times = {"hot_window": self._settings.hot_window, "arrived_at": arrived_at}
+            return SubscriptionRouter(partition, "subscriptions", *common, routes=routes, **times)
         engine = await self._recovered(number, committed)
         notifications = cast(Format, self._settings.notification_format)
         return Matcher(engine, Sinks(topics, self._inputs, notifications, self._registry), self.metrics)

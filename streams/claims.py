@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from streams.connection import Connection
+from streams.connection import Connection, start
 from streams.delivery import RETRY_MS, Commit
 
 
@@ -24,6 +24,7 @@ class Claim(NamedTuple):
     offset: int | None
     owner: str
     topic_ids: Mapping[str, str] = {}
+    arrived_at: int = 0  # the highest one below the offset, as far as it is known
 
 
 Read = Callable[[Iterable[TopicPartition]], Awaitable[dict[TopicPartition, Claim]]]
@@ -32,8 +33,10 @@ Begin = Callable[[dict[TopicPartition, Claim]], Awaitable[dict[TopicPartition, i
 
 async def fence(connection: Connection, name: str) -> None:
     producer = AIOKafkaProducer(**connection.arguments(), transactional_id=name, retry_backoff_ms=RETRY_MS)
-    await producer.start()
-    await producer.stop()
+    try:
+        await start(producer)
+    finally:
+        await producer.stop()
 
 
 async def claim(

@@ -30,7 +30,7 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import SECOND, Settings
-from streams.connection import Connection
+from streams.connection import Connection, start
 from streams.marks import mark
 from streams.outgoing import Outgoing, Place, Records
 
@@ -143,11 +143,12 @@ def _append(batch: Any, records: Records, begin: int) -> int:
 
 
 class Chunk(NamedTuple):
-    """What a chunk of a partition has led to. `offset` None: there is none to commit."""
+    """What a chunk of a partition has led to. `offset` None: there is none to commit. `arrived_at`: the highest one below it."""
 
     partition: TopicPartition
     outgoing: Outgoing
     offset: int | None
+    arrived_at: int = 0
 
 
 class _Joined:
@@ -205,11 +206,11 @@ class Transactions:
         self._producer = _producer(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
         self.name = name
         self._group = group
-        self._mark = mark(name, topic_ids)
+        self._topic_ids = topic_ids
         self.failure: Interrupted | None = None
 
     async def start(self) -> None:
-        await self._producer.start()
+        await start(self._producer)
 
     async def stop(self) -> None:
         if self.failure is None:
@@ -236,7 +237,11 @@ class Transactions:
             raise self.failure from error
 
     def _offsets(self, chunks: list[Chunk]) -> Offsets:
-        return {chunk.partition: (chunk.offset, self._mark) for chunk in chunks if chunk.offset is not None}
+        return {
+            chunk.partition: (chunk.offset, mark(self.name, self._topic_ids, chunk.arrived_at))
+            for chunk in chunks
+            if chunk.offset is not None
+        }
 
     def _check(self) -> None:
         """A producer that has died between two transactions would only say that no other can begin."""
@@ -343,7 +348,7 @@ class AtLeastOnce:
         self._unsettled: dict[TopicPartition, list[Chunk]] = {}
 
     async def start(self) -> None:
-        await asyncio.gather(self._routing.start(), self._telling.start(), self._transactions.start())
+        await asyncio.gather(start(self._routing), start(self._telling), self._transactions.start())
 
     async def stop(self) -> None:
         await self._transactions.stop()
@@ -372,8 +377,8 @@ class AtLeastOnce:
         chunks = self._unsettled.pop(partition, [])
         if chunks:
             changelog = Outgoing.joined(chunk.outgoing for chunk in chunks)
-            offsets = [chunk.offset for chunk in chunks if chunk.offset is not None]
-            await self._settling.put(Chunk(partition, changelog, offsets[-1] if offsets else None))
+            last = next((chunk for chunk in reversed(chunks) if chunk.offset is not None), chunks[-1])
+            await self._settling.put(last._replace(outgoing=changelog))
 
     async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
         if self._transactions.failure is not None:

@@ -320,6 +320,8 @@ class Engine:
             raise ValueError(f"offset {offsets[row]} of the rendezvous log is no record of ours: {error.reason}")
         effects = Effects(live=dict(self._owed))
         fresh = self._fresh(columns, effects)
+        # a tick that is read again has told its time; what came after it must not be ended by it
+        fresh &= (columns.origin != FROM_NONE) | (np.asarray(offsets, np.int64) >= self.applied)
         chunk = _Chunk(self, columns, list(values), fresh, self._log_times(columns, timestamps, fresh), effects)
         chunk.loud_from = self._loud_from(columns, fresh)
         if self.progress.refused:
@@ -645,7 +647,7 @@ class _Chunk:
         return self.engine.progress.silent and not (self.columns.best[self.fresh] != NO_BEST).any()
 
     def remember(self) -> None:
-        found = self._store("none")
+        found = self._store("replay")
         publications = self._publications(found)
         self._requests(publications.rows)
 

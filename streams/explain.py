@@ -369,7 +369,7 @@ class _Log:
             time = max(time, stamp if envelope.origin == "none" else envelope.arrived_at)
             record, place = envelope.record, (envelope.partition, envelope.offset)
             if isinstance(record, CanonicalSubscription):
-                if record.subscription_id == s.subscription_id and record.version == s.version:
+                if record.subscription_id == s.subscription_id and str(record.version) == str(s.version):
                     self.subscribed, self.time = message.offset(), time
             elif isinstance(record, CanonicalPublication):
                 if place == (published.partition, published.offset):

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from aiokafka.errors import KafkaError
 
 from pastforward.errors import UserError
-from schemas import SchemaError, errors
+from schemas import SchemaError, errors, halves
 from schemas.errors import refusal
 from state import OperationError, StoreError
 from state.rocks import is_status
@@ -36,23 +36,15 @@ def is_fault(error: BaseException) -> bool:
 
 
 def in_halves(do: Callable[[Sequence[T]], R], refuse: Callable[[T, Exception], R], items: Sequence[T]) -> list[R]:
-    """What `do` returns for the items, in order: once for all of them, unless it raises. `do` must leave nothing behind then."""
-    try:
-        return [do(items)]
-    except Exception as error:
-        if is_fault(error):
-            raise
-        return after_failure(error, do, refuse, items)
+    """`halves.in_halves`, with the faults of a worker."""
+    return halves.in_halves(do, refuse, items, is_fault)
 
 
 def after_failure(
     error: Exception, do: Callable[[Sequence[T]], R], refuse: Callable[[T, Exception], R], items: Sequence[T]
 ) -> list[R]:
-    """Goes on where `do` has raised for all of the items together."""
-    if len(items) == 1:
-        return [refuse(items[0], error)]
-    middle = len(items) // 2
-    return in_halves(do, refuse, items[:middle]) + in_halves(do, refuse, items[middle:])
+    """`halves.after_failure`, with the faults of a worker."""
+    return halves.after_failure(error, do, refuse, items, is_fault)
 
 
 _warnings = count(1)

@@ -67,6 +67,8 @@ def check_sizes(what: str, values: Sequence[bytes]) -> None:
 class Matcher:
     """One per rendezvous partition; used by one chunk at a time."""
 
+    arrived_at = 0  # the router has written it into each record
+
     def __init__(self, engine: Engine, sinks: Sinks, metrics: Metrics) -> None:
         self._engine = engine
         self._sinks = sinks

@@ -154,7 +154,9 @@ class Owned:
             self.position = max(self.position, self._passed(self))
         self._since += len(records)
         self._unsettled += len(records)
-        sent = asyncio.create_task(self.sender.send(Chunk(self.partition, outgoing, self.position)))
+        sent = asyncio.create_task(
+            self.sender.send(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at))
+        )
         flight = _Flight(*begun, self._computed, len(records), sent)
         self._flights.append(flight)
         sent.add_done_callback(partial(self._count, flight))
@@ -242,7 +244,8 @@ class Owned:
         if not parts and offset is None:
             return
         self.position = passed
-        await self.sender.send(Chunk(self.partition, _joined(parts) if parts else Outgoing(), offset))
+        together = _joined(parts) if parts else Outgoing()
+        await self.sender.send(Chunk(self.partition, together, offset, self.stage.arrived_at))
         if offset is not None:
             self._unsettled += 1
             await self._settle()

@@ -43,7 +43,7 @@ REJOIN: Final = 1.0  # seconds until the group is joined again: a broker that wa
 MakeSender = Callable[[Mapping[str, str]], Sender]  # with the ids of the topics
 TopicIds = Callable[[Iterable[str]], Awaitable[dict[str, str]]]
 Resume = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
-MakeStage = Callable[[TopicPartition, int], Awaitable[Stage]]
+MakeStage = Callable[[TopicPartition, int, int], Awaitable[Stage]]  # where it begins, and the highest arrival before
 
 
 class Ownership:
@@ -69,6 +69,7 @@ class Ownership:
         self._topic_ids = topic_ids
         self._resume = resume
         self._ids: dict[str, str] = {}
+        self._arrived: dict[TopicPartition, int] = {}  # below where each partition was taken over
         self._metrics = metrics
         self._courtesy = courtesy
         self._owned: dict[TP, Owned] = {}
@@ -259,7 +260,7 @@ class Ownership:
                 self._app.consumer._thread._consumer._coordinator.request_rejoin()
 
     async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
-        stage = await self._make_stage(partition, position)
+        stage = await self._make_stage(partition, position, self._arrived.get(partition, 0))
         return Owned(partition, sender, stage, position, self._metrics, self._courtesy, self._passed)
 
     def _passed(self, owned: Owned) -> int:
@@ -274,7 +275,9 @@ class Ownership:
     async def commit(self, offsets: Offsets) -> None:
         """Refused to whoever is not a member of the present generation."""
         thread = self._app.consumer._thread
-        marked = {p: (offset, mark(owner, self._ids)) for p, (offset, owner) in offsets.items()}
+        marked = {
+            p: (offset, mark(owner, self._ids, self._arrived.get(p, 0))) for p, (offset, owner) in offsets.items()
+        }
         await thread.call_thread(thread._consumer.commit, marked)
 
     async def _claims(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
@@ -287,6 +290,7 @@ class Ownership:
 
     async def _begin(self, claims: dict[TopicPartition, Claim]) -> dict[TopicPartition, int]:
         """Raises `UserError` if what was committed does not fit the log that is there."""
+        self._arrived = {partition: found.arrived_at for partition, found in claims.items()}
         ends = await both_ends(self._connection, claims)
         missing = [partition for partition, found in claims.items() if found.offset is None]
         known = await self._resume(missing) if missing else {}

@@ -217,15 +217,17 @@ async def _rebuild(
     engine.rebuild(known)
     start = await offset_at(connection, rendezvous, engine.rebuilt_from(known.log_time))
     start = first if start is None else max(first, start)
-    cut_off = start == first > 0
+    left_from: int | None = None
     async for records in _metered(connection, rendezvous, start, max(committed, reached)):
-        if cut_off:
-            # What arrived before the first record that is left may be missing, and nothing is known of it.
-            known.complete_from = max(known.complete_from, records[0].timestamp * 1000)
-            known.gone = Gone(FOREVER, FOREVER)
-            cut_off = False
+        if left_from is None:
+            left_from = records[0].timestamp * 1000
         await asyncio.to_thread(_remember, engine, records, known.log_time)
         engine.commit_part(records[-1].offset + 1)
+    if start == first > 0:
+        # What arrived up to the first record that is left, or at all if there is none, may be missing, and nothing is known of it.
+        missing = known.log_time if left_from is None else left_from
+        known.complete_from = max(known.complete_from, missing + 1)
+        known.gone = Gone(FOREVER, FOREVER)
     await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
     engine.commit(committed)
 

@@ -67,6 +67,7 @@ class Router:
         view: View,
         metrics: Metrics,
         registry: Registry | None,
+        arrived_at: int = 0,
     ) -> None:
         self._partition = partition
         self._origin: Origin = origin
@@ -79,6 +80,7 @@ class Router:
         self._metrics = metrics
         self._counts: Counter[tuple[Any, str]] = Counter()  # of the chunk in the works
         self._registry = registry
+        self.arrived_at = self._arrived_before = arrived_at
 
     def process(self, records: Sequence[Any]) -> Outgoing:
         self._begin()
@@ -94,6 +96,7 @@ class Router:
         self._begin()
         outgoing = Outgoing()
         warn(f"{self._partition.topic} partition {self._partition.partition}", record.offset, error)
+        self._arrivals([record])  # it tells the time all the same
         self._refuse(record, refusal(error), outgoing)
         self._count()
         return outgoing
@@ -103,9 +106,17 @@ class Router:
 
     def _begin(self) -> None:
         self._counts.clear()
+        self._arrived_before = self.arrived_at
 
     def _undo(self) -> None:
-        """A router of publications keeps nothing."""
+        self.arrived_at = self._arrived_before
+
+    def _arrivals(self, records: Sequence[Any]) -> npt.NDArray[np.int64]:
+        """In microseconds, never below the one before: a broker's clock that steps back changes no order."""
+        stamps = np.array([record.timestamp for record in records], np.int64) * 1000
+        found: npt.NDArray[np.int64] = np.maximum.accumulate(np.maximum(stamps, self.arrived_at))
+        self.arrived_at = int(found.max(initial=self.arrived_at))
+        return found
 
     def _count(self) -> None:
         for (counter, label), number in self._counts.items():
@@ -150,7 +161,7 @@ class PublicationRouter(Router):
     def _process(self, records: Sequence[Any]) -> Outgoing:
         outgoing = Outgoing()
         offset = np.array([record.offset for record in records], np.int64)
-        arrived_at = np.array([record.timestamp for record in records], np.int64) * 1000
+        arrived_at = self._arrivals(records)
         columns = decode_publications(
             [record.key for record in records],
             [record.value for record in records],
@@ -203,34 +214,26 @@ class SubscriptionRouter(Router):
     Routes are changed as the chunk goes, and logged; if it fails, they are as before.
     """
 
-    def __init__(self, *arguments: Any, routes: Routes, hot_window: int | None = None) -> None:
+    def __init__(self, *arguments: Any, routes: Routes, hot_window: int | None = None, arrived_at: int = 0) -> None:
         super().__init__(*arguments)
+        self.arrived_at = max(arrived_at, routes.latest())
         self._routes = routes
         if hot_window is not None:
             routes.keep(hot_window)
-        # the highest arrival so far: a broker's clock that steps back changes no order of versions
-        self._latest = self._latest_before = routes.latest()
 
     def _begin(self) -> None:
         super()._begin()
         self._routes.begin()
-        self._latest_before = self._latest
 
     def _undo(self) -> None:
+        super()._undo()
         self._routes.undo()
-        self._latest = self._latest_before
-
-    def _arrivals(self, records: Sequence[Any]) -> npt.NDArray[np.int64]:
-        stamps = np.array([record.timestamp for record in records], np.int64) * 1000
-        found: npt.NDArray[np.int64] = np.maximum.accumulate(np.maximum(stamps, self._latest))
-        self._latest = int(found.max(initial=self._latest))
-        return found
 
     def idle(self) -> Outgoing | None:
         """Time to forget what has ended, some at a time."""
         self._begin()
         outgoing = Outgoing()
-        return outgoing if self._routes.advance(0, outgoing, FORGET) else None
+        return outgoing if self._routes.advance(self.arrived_at, outgoing, FORGET) else None
 
     def _process(self, records: Sequence[Any]) -> Outgoing:
         outgoing = Outgoing()
@@ -249,16 +252,16 @@ class SubscriptionRouter(Router):
         ]
         errors = dict(columns.errors)
         names: list[Any] = list(columns.subscription_id)
-        asked = self._read(records, columns, names, errors)
+        asked = self._read(records, versions, columns, names, errors)
         taken = _Taken()
         for row, (record, withdrawn) in enumerate(zip(records, columns.withdrawn.tolist(), strict=True)):
-            self._routes.advance(record.timestamp * 1000, outgoing)
+            self._routes.advance(versions[row].arrived_at, outgoing)
             try:
                 if row in errors:
                     raise errors[row]
                 if withdrawn:
                     self._withdraw(versions[row], names[row], taken, outgoing)
-                elif self._routes.unchanged(names[row], asked.digest[row]):
+                elif self._routes.unchanged(names[row], asked.digest[row], versions[row].arrived_at):
                     self._counts[self._metrics.dropped, "same_subscription"] += 1
                 else:
                     self._place(versions[row], row, names[row], columns, asked, taken, outgoing)
@@ -270,6 +273,7 @@ class SubscriptionRouter(Router):
     def _read(
         self,
         records: Sequence[Any],
+        versions: Sequence[Version],
         columns: SubscriptionColumns,
         names: Sequence[bytes],
         errors: Mapping[int, SchemaError],
@@ -278,9 +282,8 @@ class SubscriptionRouter(Router):
         of the chunk has its id: then nobody knows yet."""
         asked = _Asked([b""] * len(records))
         named: set[bytes] = set()
-        now = 0
         for row, (record, withdrawn, name) in enumerate(zip(records, columns.withdrawn.tolist(), names, strict=True)):
-            now = max(now, record.timestamp * 1000)
+            now = versions[row].arrived_at
             if row in errors:
                 continue
             if not withdrawn:
@@ -305,7 +308,7 @@ class SubscriptionRouter(Router):
         return asked
 
     def _withdraw(self, version: Version, name: bytes, taken: _Taken, outgoing: Outgoing) -> None:
-        before = self._routes.get(name)
+        before = self._routes.get(name, version.arrived_at)
         if before is None:
             self._counts[self._metrics.dropped, "unknown_withdrawal"] += 1
             return
@@ -335,7 +338,7 @@ class SubscriptionRouter(Router):
         if row in asked.refused:
             raise asked.refused[row]
         raw, partitions = asked.where[row], asked.partitions[row]
-        before = self._routes.get(name)
+        before = self._routes.get(name, version.arrived_at)
         taken.rows.append(row)
         taken.partitions.append(partitions)
         taken.where.append(raw)

@@ -53,8 +53,6 @@ class Routes:
         self._routes: dict[bytes, bytes] = {}
         self._before: dict[bytes, bytes | None] = {}  # since `begin`: routes as they were
         self._hot_window: int | None = None
-        self._now = 0  # the highest arrival
-        self._now_before = 0
         self._slices: dict[int, list[bytes]] = {}  # slice of time → ids that may be forgotten then
         self._due: list[int] = []  # a heap of the slices
         self._entries = 0
@@ -62,16 +60,13 @@ class Routes:
     def keep(self, hot_window: int) -> None:
         """From here on routes are forgotten that long after their end. After `restore`."""
         self._hot_window = hot_window
-        self._now = max((int.from_bytes(value[:8], "big") for value in self._routes.values()), default=0)
         self._arrange()
 
     def begin(self) -> None:
         """From here on every change can be undone."""
         self._before.clear()
-        self._now_before = self._now
 
     def undo(self) -> None:
-        self._now = self._now_before
         for name, value in self._before.items():
             if value is None:
                 self._routes.pop(name, None)
@@ -83,18 +78,15 @@ class Routes:
     def __len__(self) -> int:
         return len(self._routes)
 
-    def get(self, name: bytes) -> Route | None:
+    def get(self, name: bytes, now: int) -> Route | None:
+        """`now`, here and below: the highest arrival so far."""
         found = self._routes.get(name)
-        return None if found is None or self._is_over(found, self._now) else _decode(found)
+        return None if found is None or self._is_over(found, now) else _decode(found)
 
-    def unchanged(self, name: bytes, digest: bytes, now: int = 0) -> bool:
-        """Does that id stand for exactly those bytes already? `now`: an arrival that is still to come."""
+    def unchanged(self, name: bytes, digest: bytes, now: int) -> bool:
+        """Does that id stand for exactly those bytes already?"""
         found = self._routes.get(name)
-        return (
-            found is not None
-            and found[_DIGEST_AT : _HEAD.size] == digest
-            and not self._is_over(found, max(now, self._now))
-        )
+        return found is not None and found[_DIGEST_AT : _HEAD.size] == digest and not self._is_over(found, now)
 
     def put(self, name: bytes, route: Route, outgoing: Outgoing) -> None:
         value = _encode(route)
@@ -122,11 +114,10 @@ class Routes:
 
     # ------------------------------------------------------------------------------------------ what has ended
 
-    def advance(self, arrived_at: int, outgoing: Outgoing, most: int = STEP) -> int:
-        """Time has come so far. Forgets some of what is over, and returns how many it has looked at."""
-        self._now = max(self._now, arrived_at)
+    def advance(self, now: int, outgoing: Outgoing, most: int = STEP) -> int:
+        """Forgets some of what is over, and returns how many it has looked at."""
         looked = 0
-        while looked < most and self._due and (self._due[0] + 1) * self._width <= self._now:
+        while looked < most and self._due and (self._due[0] + 1) * self._width <= now:
             names = self._slices[self._due[0]]
             if not names:
                 del self._slices[heapq.heappop(self._due)]
@@ -135,7 +126,7 @@ class Routes:
             self._entries -= 1
             looked += 1
             found = self._routes.get(name)
-            if found is not None and self._is_over(found, self._now):  # else it was replaced or withdrawn since
+            if found is not None and self._is_over(found, now):  # else it was replaced or withdrawn since
                 self.remove(name, outgoing)
         return looked
 

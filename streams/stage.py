@@ -19,6 +19,9 @@ class Allowed(NamedTuple):
 class Stage(Protocol):
     """One per owned partition, called by one chunk at a time, in a thread: it may compute, and must not await."""
 
+    arrived_at: int
+    """The highest arrival in a partition of the input so far, committed beside the offset; 0 elsewhere."""
+
     def allowed(self, position: int) -> Allowed:
         """Asked before each chunk, and when the directory has news. `position`: where the stage stands."""
 

@@ -5,10 +5,12 @@ A scheme is assumed that any routing with `dewey` and depth 1 has.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, Final, NamedTuple
 
-from schemas import Predicate, Publication, Subscription, encode
+from schemas import Predicate, Publication, SchemaError, Subscription, encode
+from schemas.limits import MAX_RECORD_BYTES, MAX_TIME, MIN_TIME
 
 PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
 
@@ -36,7 +38,67 @@ EXPLODING: Final = f"x = '{'a' * 60_000}' AND (" + " OR ".join(f"a{i} = 1" for i
 DEEP: Final = ".".join(["1"] * 65)
 DEEPEST: Final = ".".join(["9223372036854775807"] * 64)
 
+
+def _padded(value: bytes, size: int) -> bytes:
+    """JSON of exactly that many bytes."""
+    return value[:-1] + b" " * (size - len(value)) + value[-1:]
+
+
+def _bodied(name: str, size: int) -> bytes:
+    """Avro of exactly that many bytes."""
+    around = len(encode(Publication(name, topic="1.2", body=b"b" * 100_000))) - 100_000
+    return encode(Publication(name, topic="1.2", body=b"b" * (size - around)))
+
+
+def _both(name: str, kind: str | None, **fields: Any) -> list[Sent]:
+    """A publication in JSON, and in Avro as far as our own encoder writes it: different kernels read them."""
+    found = [Sent(f"{name}-json", PUBLICATIONS, _json(**fields), kind)]
+    with contextlib.suppress(SchemaError):
+        found.append(Sent(f"{name}-avro", PUBLICATIONS, encode(Publication(f"{name}-avro", **fields)), kind))
+    assert kind is not None or len(found) == 2
+    return found
+
+
+# Of several attributes the one that is reserved may stand anywhere.
+_PLACES: Final = {"first": 0, "middle": 1, "last": 2}
+
+
+def _among(place: int, name: str) -> dict[str, int]:
+    names = ["a", "b"]
+    names.insert(place, name)
+    return {each: number for number, each in enumerate(names)}
+
+
+EXACT: Final = [
+    Sent("largest-json", PUBLICATIONS, _padded(_json(topic="1.2"), MAX_RECORD_BYTES), None),
+    Sent("too-large-json", PUBLICATIONS, _padded(_json(topic="1.2"), MAX_RECORD_BYTES + 1), "too_large"),
+    Sent("largest-avro", PUBLICATIONS, _bodied("largest-avro", MAX_RECORD_BYTES), None),
+    Sent("too-large-avro", PUBLICATIONS, _bodied("too-large-avro", MAX_RECORD_BYTES) + b"\0", "too_large"),
+    *_both("publisher-512", None, publisher_id="p" * 512),
+    *_both("publisher-513", "bad_id", publisher_id="p" * 513),
+    *_both("publisher-wide-512", None, publisher_id="ü" * 256),
+    *_both("publisher-wide-514", "bad_id", publisher_id="ü" * 257),
+    *_both("name-wide-254", None, attributes={"ü" * 127: 1}),
+    *_both("name-wide-256", "bad_id", attributes={"ü" * 128: 1}),
+    *_both("name-255", None, attributes={"n" * 255: 1}),
+    *_both("name-256", "bad_id", attributes={"n" * 256: 1}),
+    *_both("depth-64", None, topic=".".join(["1"] * 64)),
+    *_both("depth-65", "bad_path", topic=DEEP),
+    *_both("component-most", None, topic=f"1.{2**63 - 1}"),
+    *_both("component-more", "bad_path", topic=f"1.{2**63}"),
+    *_both("first-moment", None, published_at=MIN_TIME),
+    *_both("before-first-moment", "bad_value", published_at=MIN_TIME - 1),
+    *_both("last-moment", None, published_at=MAX_TIME),
+    *_both("after-last-moment", "bad_value", published_at=MAX_TIME + 1),
+    *(each for place, at in _PLACES.items() for each in _both(f"reserved-{place}", "bad_value", attributes=_among(at, "previous.x"))),
+    *(each for place, at in _PLACES.items() for each in _both(f"long-name-{place}", "bad_id", attributes=_among(at, "n" * 256))),
+    Sent("made-up-key", PUBLICATIONS, b"{}", "bad_id", b"~0-1"),
+    Sent("made-up-id", PUBLICATIONS, _json(publication_id="~0-1"), "bad_id", None),
+    Sent("tilde-within", PUBLICATIONS, _json(topic="1"), None, b"a~"),
+]  # fmt: skip
+
 PUBLISHED: Final = [
+    *EXACT,
     Sent("empty", PUBLICATIONS, b"", "malformed"),
     Sent("null", PUBLICATIONS, None, "missing"),
     Sent("no-record", PUBLICATIONS, b"no record", "malformed"),
@@ -114,6 +176,13 @@ def _subscribed(name: str, kind: str | None, key: Any = "KEY", **fields: Any) ->
 
 
 SUBSCRIBED: Final = [
+    *(
+        Sent(f"s-json-{more}", SUBSCRIPTIONS, _padded(_json(subscriber_id="s"), MAX_RECORD_BYTES + more), kind)
+        for more, kind in ((0, None), (1, "too_large"))
+    ),
+    Sent("s-made-up", SUBSCRIPTIONS, _json(subscriber_id="s"), "bad_id", b"~0-1"),
+    _subscribed("subscriber-wide", None, subscriber_id="ü" * 256),
+    _subscribed("subscriber-wider", "bad_id", subscriber_id="ü" * 257),
     *(
         each._replace(name=f"s-{each.name}", topic=SUBSCRIPTIONS)
         for each in PUBLISHED

@@ -38,6 +38,8 @@ for _name in [name for name in os.environ if name.startswith("PASTFORWARD_")]:
     del os.environ[_name]
 # Whatever a test starts keeps its files below the directory that it is run in.
 os.environ["PASTFORWARD_DATA_DIR"] = ".pastforward"
+# What a shell starts in the background ignores interrupts, and so would each process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # A busy machine is no reason to fail.

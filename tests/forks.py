@@ -36,8 +36,6 @@ def _run(
             os.dup2(file.fileno(), number)
     if cwd:
         os.chdir(cwd)
-    # what a shell starts in the background is deaf to it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["pastforward", *arguments]

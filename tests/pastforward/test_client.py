@@ -1,21 +1,28 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 import time
+import uuid
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path as File
+from typing import Any
 
 import pytest
+from aiokafka.partitioner import DefaultPartitioner
+from confluent_kafka import Consumer, TopicPartition
 
 from matching.values import Box, Circle, Path, Point
 from pastforward import Client, DeliveryError
+from pastforward import client as client_module
 from pastforward.broker import Broker
 from pastforward.client import Best
 from pastforward.settings import load
-from pastforward.topics import connect, ensure
+from pastforward.topics import TO_THE_END, connect, ensure
 from schemas import Notification, Publication, SchemaError, encode
+from streams.outgoing import partition_of
 from tests.conftest import OwnBroker, StartWorker
 from tests.forks import Forked
 from tests.outside import PATIENCE
@@ -155,3 +162,210 @@ def test_who_watches_waits_for_a_broker_that_is_away(own_broker: OwnBroker, tmp_
     finally:
         watch.kill()
     assert len(said.read_text().splitlines()) <= 6, said.read_text()
+
+
+# ------------------------------------------------------------------------------------------------------- where records lie
+
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def quiet(broker: Broker) -> Client:
+    """Of topics with several partitions, and without a worker: what is there was written by a test."""
+    settings = load({"topic_prefix": "quiet.", "partitions": PARTITIONS}, environment={})
+    ensure(settings, connect(settings, broker.bootstrap))
+    return Client(broker.bootstrap, settings=settings)
+
+
+def everything(client: Client, name: str) -> list[Any]:
+    """All records of a topic, as any consumer reads them."""
+    consumer = Consumer({**TO_THE_END, "bootstrap.servers": client.bootstrap_servers, "group.id": uuid.uuid4().hex})
+    consumer.assign([TopicPartition(f"quiet.{name}", partition, 0) for partition in range(PARTITIONS)])
+    found, ended = [], 0
+    while ended < PARTITIONS:
+        for message in consumer.consume(100, 0.2):
+            if message.error() is None:
+                found.append(message)
+            else:
+                ended += 1
+    consumer.close()
+    return found
+
+
+def test_records_lie_where_every_other_client_puts_them(quiet: Client) -> None:
+    """Java's choice, by two hands that are not librdkafka's: the workers' kernel and aiokafka's partitioner."""
+    names = [f"name-{number}" for number in range(40)] + ["é", "x" * 512]
+    choose, all_of = DefaultPartitioner(), list(range(PARTITIONS))
+    expected = {name.encode(): choose(name.encode(), all_of, all_of) for name in names}
+    assert expected == {key: partition_of(key, PARTITIONS) for key in expected}
+    assert set(expected.values()) == set(all_of)
+    for name in names:
+        quiet.subscribe("x > 1", subscriber_id="anna", subscription_id=name)
+        quiet.unsubscribe(name)
+    quiet.publish_many(Publication(name, "anna", "1") for name in names)
+    for topic, each in (("subscriptions", 2), ("publications", 1)):
+        records = everything(quiet, topic)
+        assert len(records) == each * len(names)
+        assert {(message.key(), message.partition()) for message in records} == set(expected.items())
+
+
+def told(client: Client, **options: Any) -> list[tuple[str, str]]:
+    return sorted((n.recipient_id, n.publication_id) for n in client.notifications(timeout=0.5, **options))
+
+
+def notify(client: Client, recipient: str, name: str) -> None:
+    notification = Notification("a" * 32, "s", "0-1", name, recipient, "subscriber", "1", 1, 1, "live")
+    client._send("quiet.notifications", [(recipient, encode(notification))])
+
+
+def test_since_begins_with_the_first_that_is_not_earlier(quiet: Client) -> None:
+    """Kafka stamps milliseconds: one that carries the millisecond of `since` counts as not earlier."""
+    many = (f"who-{number}" for number in range(100))
+    places = {partition_of(name.encode(), PARTITIONS): name for name in many}
+    recipients = [places[partition] for partition in range(PARTITIONS - 1)]  # the last partition stays empty
+    sent: list[tuple[str, str]] = []
+    for name in ("early", "middle", "late"):
+        for recipient in recipients:
+            notify(quiet, recipient, name)
+            sent.append((recipient, name))
+            time.sleep(0.003)  # each has a millisecond of its own
+    stamps = {
+        (message.key().decode(), name): message.timestamp()[1] * 1000
+        for message in everything(quiet, "notifications")
+        for name in ("early", "middle", "late")
+        if name.encode() in message.value()
+    }
+    assert len(set(stamps.values())) == len(sent)
+
+    def since(moment: int) -> list[tuple[str, str]]:
+        return sorted(pair for pair, stamp in stamps.items() if stamp + 999 >= moment)
+
+    first, last = stamps[sent[0]], stamps[sent[-1]]
+    inner = stamps[sent[4]]
+    for moment in (inner - 1, inner, inner + 999, inner + 1000, first - 1, 0, last, last + 999):
+        assert told(quiet, since=moment) == since(moment), moment
+    # nothing there or later: from the end on, in each partition; the place is a number, which no later record moves
+    reader = quiet._consumer()
+    for moment, here in ((last + 1000, [3, 3, 3, 0]), (None, [3, 3, 3, 0]), (0, [0, 0, 0, 0])):
+        assert [place.offset for place in quiet._places(reader.consumer, moment)] == here
+    reader.close()
+    begun = [quiet.notifications(timeout=5, since=last + 1000), quiet.notifications(timeout=5)]
+    # of one recipient, whatever partition it has
+    for recipient in recipients:
+        assert [p for _, p in told(quiet, recipient_id=recipient, since=inner)] == [
+            p for r, p in since(inner) if r == recipient
+        ]
+    for partition in range(PARTITIONS):
+        notify(quiet, places[partition], "new")
+    for each in begun:
+        came = [(n.recipient_id, n.publication_id) for n in islice(each, PARTITIONS)]
+        assert sorted(came) == sorted((recipient, "new") for recipient in places.values())
+
+
+# ----------------------------------------------------------------------------------------------- a broker without an answer
+
+
+def hasty(bootstrap: str, prefix: str = "hasty.") -> Client:
+    settings = load({"topic_prefix": prefix}, environment={"PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": "1000"})
+    return Client(bootstrap, settings=settings)
+
+
+def everything_is_refused(client: Client) -> None:
+    """Each call that writes says which record it is about, and nothing waits when the client is closed."""
+    with pytest.raises(DeliveryError) as raised:
+        client.publish_many(Publication(name) for name in ("a", "b"))
+    assert sorted(key for key, _ in raised.value.errors) == ["a", "b"]
+    with pytest.raises(DeliveryError, match="'c' was not delivered"):
+        client.publish({"x": 1}, publication_id="c")
+    with pytest.raises(DeliveryError, match="'d' was not delivered"):
+        client.subscribe("x > 1", subscriber_id="s", subscription_id="d")
+    with pytest.raises(DeliveryError, match="'e' was not delivered"):
+        client.unsubscribe("e")
+    assert len(client._producer) == 0
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody there", "never answers"])
+@pytest.mark.timeout(60)
+def test_a_broker_that_was_never_there(listens: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if not listens:
+            server.close()
+        client = hasty(address)
+        everything_is_refused(client)
+        client.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_broker_that_falls_silent(own_broker: OwnBroker) -> None:
+    settings = load({"topic_prefix": "hasty."}, environment={})
+    ensure(settings, connect(settings, own_broker.bootstrap))
+    client = hasty(own_broker.bootstrap)
+
+    def until_it_is_taken() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:  # a connection, and a broker that has just begun, may take longer than the time-out here
+            try:
+                client.publish()
+                return
+            except DeliveryError:
+                assert time.monotonic() < deadline
+
+    until_it_is_taken()
+    own_broker.end(signal.SIGSTOP)
+    everything_is_refused(client)
+    own_broker.end(signal.SIGCONT)
+    until_it_is_taken()
+    client.close()
+
+
+@pytest.mark.timeout(60)
+def test_what_was_sent_before_a_record_that_cannot_be_is_told_of() -> None:
+    """The records that went before the bad one are nobody else's to wait for."""
+    client = hasty("127.0.0.1:1")
+    with pytest.raises(DeliveryError, match="'good' was not delivered") as raised:
+        client.publish_many([Publication("good"), Publication("bad", topic="1..2")])
+    assert isinstance(raised.value.__cause__, SchemaError)
+    client.close()
+
+
+def test_what_was_sent_before_a_record_that_cannot_be_is_there(quiet: Client) -> None:
+    with pytest.raises(SchemaError, match=r"1\.\.2"):
+        quiet.publish_many([Publication("good"), Publication("bad", topic="1..2"), Publication("never")])
+    keys = {message.key() for message in everything(quiet, "publications")}
+    assert (b"good" in keys, b"bad" in keys, b"never" in keys) == (True, False, False)
+
+
+class Mute:
+    """A producer that takes records, and never calls back."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        self.held += 1
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    def flush(self, _: float) -> int:
+        return self.held
+
+
+def test_a_producer_that_never_says_what_became_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "GRACE", 0.1)
+    client = hasty("127.0.0.1:1")
+    assert client._patience == pytest.approx(1.1)
+    client._producer = Mute()
+    with pytest.raises(DeliveryError, match="2 records without an answer"):
+        client.publish_many([Publication("a"), Publication("b")])
+    with pytest.raises(DeliveryError, match="2 records without an answer"):
+        client.close()
+
+
+@pytest.mark.parametrize(("told_ms", "seconds"), [(None, 35), ("120000", 125), ("0", 35)])
+def test_an_answer_is_awaited_for_as_long_as_librdkafka_may_take(told_ms: str | None, seconds: int) -> None:
+    given = {} if told_ms is None else {"PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": told_ms}
+    client = Client("127.0.0.1:1", settings=load({}, environment=given))
+    assert client._patience == seconds
+    client.close()

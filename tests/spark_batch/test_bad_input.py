@@ -62,10 +62,11 @@ def test_router_and_history_keep_the_same(
 
     letters = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
     offsets = {(m.topic(), m.offset()): m for topic in ("publications", "subscriptions") for m in log.each(topic)}
-    by_key = {(sent.topic, key_of(sent)): sent for sent in SENT}
+    known = {(sent.topic, key_of(sent), sent.value): sent for sent in SENT}
+    assert len(known) == len(SENT)  # each can be told from all others
     refused = {(letter.topic, letter.offset): letter.kind for letter in letters}
     for place, message in offsets.items():
-        expected = by_key.get((place[0].removeprefix(setup.prefix), message.key()))
+        expected = known.get((place[0].removeprefix(setup.prefix), message.key(), message.value()))
         assert refused.get(place) == (expected.kind if expected else None), (expected, refused.get(place))
     envelopes = [decode_rendezvous(m.value()) for m in log.each("rendezvous")]
     taken = {each.offset for each in envelopes if isinstance(each.record, CanonicalPublication)}

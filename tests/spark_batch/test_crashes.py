@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
@@ -25,7 +27,8 @@ from spark_batch.kafka import read_topic
 from spark_batch.outbox import runs
 from spark_batch.position import ingested
 from spark_batch.publisher import Publisher
-from spark_batch.tables import Places, ensure_publications, read_publications
+from spark_batch.requests import read_requests
+from spark_batch.tables import OUTBOX, Places, ensure_outbox, ensure_publications, read_publications
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.requests import FAR, ask, stand
 
@@ -197,6 +200,51 @@ def test_an_answer_to_an_earlier_request_of_the_same_name_is_not_sent(
     facts = backfill(spark, settings, quiet=True).facts
     assert (facts["answered"], facts["notifications"]) == (1, 3)
     assert notified(settings, broker) == {("s", f"p{n}"): 1 for n in range(2, 5)}
+
+
+def test_the_outbox_answers_the_request_that_its_rows_were_made_for(
+    broker: embedded.Broker, history: MakeSettings
+) -> None:
+    """Rows of an older or a newer request under the same key, of a version that was replaced, and the same answer twice."""
+    settings = prepare(history, broker, "outbox.")
+    places = Places(settings.history)
+    ensure_outbox(places)
+    keys = [ask(settings, "again", {0: 4}), ask(settings, "twice", {0: 4}), ask(settings, "again", {0: 9})]
+    keys.append(ask(settings, "replaced", {0: 4}))
+    newer = Version(FAR, 0, 8)
+    keys.append(ask(settings, "replaced", {0: 4}, version=newer))  # the version is part of the key
+    ask(settings, "waits", {0: 4})
+    assert keys[0] == keys[2]
+    assert keys[3] != keys[4]
+    requests = read_requests(settings, broker.bootstrap, None)
+    offset = requests.offsets
+    versions = {each.request.subscription.subscription_id: Version(FAR, 0, 7) for each in requests.open}
+    versions["replaced"] = newer
+    answers = [
+        ("1", keys[0], offset[keys[0]] - 2, "older"),
+        ("1", keys[1], offset[keys[1]], "answer"),
+        ("1", keys[3], offset[keys[3]], "of the version before"),
+        ("2", keys[0], offset[keys[0]] + 1, "newer"),
+        ("2", keys[1], offset[keys[1]], "answer again"),
+        ("2", keys[2], offset[keys[2]], "its own"),
+        ("2", keys[4], offset[keys[4]], "of the version in force"),
+        ("2", b"closed before", 0, "closed"),
+        ("3", keys[2], offset[keys[2]], "its own again"),
+    ]
+    rows = [
+        {"run": run, "request": key, "request_offset": at, "closes": closes, "recipient": b"r", "value": value.encode()}
+        for run, key, at, value in answers
+        for closes in (False, True)
+    ]
+    deltalake.write_deltalake(places.outbox, pa.Table.from_pylist(rows, OUTBOX), mode="append")
+    publisher = Publisher(settings, broker.bootstrap)
+    sent = publisher.publish(places, runs(places), requests, versions)
+    publisher.close()
+    told = [message.value() for message in read_topic(settings, broker.bootstrap, "outbox.notifications")]
+    assert told == [b"answer", b"its own", b"of the version in force"]
+    assert (sent.requests, sent.notifications) == (4, 3)
+    left = read_requests(settings, broker.bootstrap, None).open
+    assert [each.request.subscription.subscription_id for each in left] == ["waits"]
 
 
 def test_an_ended_subscription_is_answered_although_its_route_is_forgotten(

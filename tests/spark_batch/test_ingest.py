@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from pastforward import broker as embedded
 from pastforward import topics
@@ -22,6 +23,7 @@ from spark_batch.kafka import MakeRegistry
 from spark_batch.shown import Summary
 from spark_batch.tables import Places, exists, read_publications
 from tests.spark_batch.conftest import MakeSettings
+from tests.streams.system import Log, Setup
 
 pytestmark = pytest.mark.broker
 
@@ -127,6 +129,32 @@ def test_followed_with_a_registry_every_form_is_taken(
     assert summary.facts["unreadable"] == 3  # the third: its value has another id than its key
     rows = read_publications(spark, places).where("publication_id = 'wire'").select("integers", "path").collect()
     assert [(row["integers"], row["path"]) for row in rows] == [({"x": 1}, "a1a2")]
+
+
+def test_a_broker_whose_clock_steps_back(spark: Any, broker: embedded.Broker, history: MakeSettings) -> None:
+    """Within a batch, and between two of them: as in the stream, nothing arrives before what is below it in its partition."""
+    settings = history(bootstrap_servers=broker.bootstrap, topic_prefix="stepping.", partitions=1)
+    topics.ensure(settings, topics.connect(settings, broker.bootstrap))
+    Log(broker.bootstrap, Setup("stepping.")).stamp("publications", "CreateTime")
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    places = Places(settings.history)
+
+    begin = int(time.time() * 1000) + 60_000
+
+    def ingested(*stamps: int) -> list[tuple[str, int, int]]:
+        for stamp in stamps:
+            value = b'{"topic": "1"}'
+            producer.produce("stepping.publications", value, str(stamp).encode(), timestamp=begin + stamp)
+        assert producer.flush(60) == 0
+        ingest(spark, settings, quiet=True)
+        rows = read_publications(spark, places).selectExpr(
+            "publication_id", "unix_millis(arrived_at)", "unix_millis(published_at)"
+        )
+        return sorted((name, arrived - begin, published - begin) for name, arrived, published in rows.collect())
+
+    assert ingested(1_000, 3_000, 2_000) == [("1000", 1_000, 1_000), ("2000", 3_000, 3_000), ("3000", 3_000, 3_000)]
+    assert ingested(2_500, 4_000)[-3:] == [("2500", 3_000, 3_000), ("3000", 3_000, 3_000), ("4000", 4_000, 4_000)]
+    assert ("3500", 4_000, 4_000) in ingested(3_500)
 
 
 def test_a_registry_that_does_not_answer_ends_the_ingest(

@@ -6,6 +6,8 @@ import json
 import random
 from dataclasses import replace
 from datetime import timedelta
+from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from matching import Condition, oracle
 from matching.algorithms.statistics import AttributeStatistics
@@ -24,7 +28,7 @@ from schemas.times import EPOCH
 from spark_batch import compact as compact_module
 from spark_batch.commit import Commit
 from spark_batch.compact import compact, expired_filter, retired_filter
-from spark_batch.files import File
+from spark_batch.files import File, in_order
 from spark_batch.pairs import find_pairs
 from spark_batch.prune import MOST_WRITTEN, reachable
 from spark_batch.query import query
@@ -315,6 +319,54 @@ def test_no_filter_leaves_out_what_a_window_reaches(spark: Any) -> None:
         assert let_through >= set().union(*(each for _, each in some_of))
 
 
+def test_no_file_is_left_out_that_a_window_reaches(spark: Any, history: MakeSettings) -> None:
+    """By the bounds of files that Python writes: what never expires has no bound, alone in a file or beside what does."""
+    from pyspark.sql import functions as f
+
+    places = Places(history().history)
+    ensure_publications(spark, places)
+    lasting = [(at, None) for at in MOMENTS]
+    ending = [(at, at + DAY // 2) for at in MOMENTS]
+    kinds = [[each] for each in lasting + ending] + [[a, b] for a, b in zip(lasting, ending, strict=True)]
+    kinds += [ending, lasting, [lasting[0], *ending]]
+    adds: list[str] = []
+    times: list[tuple[int, int | None]] = []
+    for kind in kinds:
+        file = File(places.publications)
+        numbers = range(len(times), len(times) + len(kind))
+        records = [
+            Publication(f"p{n}", topic="1", published_at=at, expires_at=until)
+            for n, (at, until) in zip(numbers, kind, strict=True)
+        ]
+        file.add(rows_of(records, [at for at, _ in kind], [0] * len(kind), list(numbers)))
+        adds.append(file.close() or "")
+        times += kind
+    Commit(spark, places, "query", 0).commit(adds)
+    table = read_publications(spark, places).select("publication_id", "path", "published_at", "expires_at")
+
+    def reached(windows: list[Subscription]) -> set[int]:
+        return {
+            n
+            for n, (at, until) in enumerate(times)
+            if any(in_time(s, oracle.Publication(published_at=at, expires_at=until)) for s in windows)
+        }
+
+    windows = [[s] for s in WINDOWS if s.time == "valid" and s.starts_at in (DAY, 3 * DAY)]
+    many = [
+        Subscription(topic=f"1.{n}", starts_at=2 * DAY + n, ends_at=3 * DAY, time="valid")
+        for n in range(MOST_WRITTEN + 1)
+    ]
+    passes = [
+        table.where(reachable(each)).select(f.lit(number), "publication_id")
+        for number, each in enumerate([*windows, many])
+    ]
+    let_through: list[set[int]] = [set() for _ in passes]
+    for number, name in reduce(lambda a, b: a.union(b), passes).collect():
+        let_through[number].add(int(name[1:]))
+    assert let_through[:-1] == [reached(each) for each in windows]
+    assert let_through[-1] >= reached(many) > set()
+
+
 def test_a_batch_enters_the_table_once(spark: Any, history: MakeSettings) -> None:
     places = Places(history().history)
     ensure_publications(spark, places)
@@ -336,6 +388,41 @@ def test_a_batch_enters_the_table_once(spark: Any, history: MakeSettings) -> Non
         .collect()
     )
     assert sorted(tuple(row) for row in rows) == [("p1", None), ("p2", None)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), max_size=20),
+    st.lists(st.integers(0, 20), max_size=4),
+    st.dictionaries(st.integers(0, 2), st.integers(0, 5)),
+)
+def test_arrivals_never_go_back(rows: list[tuple[int, int]], cuts: list[int], before: dict[int, int]) -> None:
+    """In a partition, however its rows are cut into batches: a broker's clock may step back."""
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    highest: dict[int, int] = {}
+    wanted, latest = [], dict(before)
+    for partition, at in rows:
+        latest[partition] = max(at, latest.get(partition, 0))
+        wanted.append(latest[partition])
+    found: list[int] = []
+    for first, end in pairwise(edges):
+        columns = list(zip(*rows[first:end], strict=True))
+        batch = pa.record_batch(
+            {"partition": pa.array(columns[0], pa.int32()), "arrived_at": pa.array(columns[1], pa.int64())}
+        )
+        found += in_order(batch, before, highest).column("arrived_at").to_pylist()
+    assert found == wanted
+    assert highest == {partition: latest[partition] for partition, _ in rows}
+
+
+def test_the_highest_arrivals_are_in_the_commit_of_their_batch(spark: Any, history: MakeSettings) -> None:
+    places = Places(history().history)
+    ensure_publications(spark, places)
+    assert Commit(spark, places, "query", 0).arrived([0, 1]) == {0: 0, 1: 0}
+    Commit(spark, places, "query", 0).commit([], {0: 2**60, 1: 7})
+    Commit(spark, places, "query", 1).commit([], {1: 9})
+    assert Commit(spark, places, "query", 2).arrived([0, 1, 2]) == {0: 2**60, 1: 9, 2: 0}
+    assert Commit(spark, places, "another", 0).arrived([0, 1]) == {0: 0, 1: 0}
 
 
 def test_a_summary_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,3 +52,19 @@ def logs(draw: st.DrawFn, most: int = 40) -> list[dict[str, Any]]:
         clock += draw(st.sampled_from([0, 0, 1, 2, 5, 30]))
         rows.append(draw(operation(clock, integers, several)))
     return rows
+
+
+@st.composite
+def lives(draw: st.DrawFn, most: int = 14) -> list[dict[str, Any]]:
+    """Operations that are needed for any time from their arrival on, so that what comes later often goes earlier. Time creeps."""
+    rows: list[dict[str, Any]] = []
+    clock = 0
+    for _ in range(draw(st.integers(2, most))):
+        clock += draw(st.sampled_from([0, 1, 2, 5]))
+        row: dict[str, Any] = {"id": draw(st.integers(0, 9)), "time": clock, "topic": draw(st.sampled_from(TOPICS[:3]))}
+        if draw(st.booleans()):
+            row |= {"kind": "subscription", "ends_at": clock + draw(st.sampled_from([1, 3, 10, 17, 30, 60]))}
+        else:
+            row |= {"kind": "publication", "arrived_at": clock - draw(st.sampled_from([0, 0, 4, 9, 20]))}
+        rows.append(row)
+    return rows

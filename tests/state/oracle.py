@@ -51,6 +51,13 @@ class Oracle:
     items: list[Item] = field(default_factory=list)
     log_time: int = -EVER
     committed: tuple[list[Item], int] = field(default_factory=lambda: ([], -EVER))
+    complete_from: int = -EVER  # what shorter windows have given up does not come back
+    ended_before: int = -EVER
+
+    def change_windows(self, hot_window: int | None, lateness: int) -> None:
+        self.complete_from = self.horizon()
+        self.ended_before = max(self.ended_before, self.log_time - self.lateness)
+        self.hot_window, self.lateness = hot_window, lateness
 
     def commit(self) -> None:
         self.committed = self.savepoint()
@@ -65,14 +72,16 @@ class Oracle:
         self.items, self.log_time = list(point[0]), point[1]
 
     def horizon(self) -> int:
-        return -EVER if self.hot_window is None else self.log_time - self.hot_window
+        return (
+            self.complete_from if self.hot_window is None else max(self.complete_from, self.log_time - self.hot_window)
+        )
 
     def alive(self, item: Item) -> bool:
         if item.kind == "subscription":
-            return self.log_time <= item.ends_at + self.lateness
-        if self.hot_window is None:
-            return item.expires_at > self.log_time
-        return self.log_time <= item.arrived_at + self.hot_window
+            return item.ends_at >= max(self.ended_before, self.log_time - self.lateness)
+        if self.hot_window is None and item.expires_at <= self.log_time:
+            return False
+        return item.arrived_at >= self.horizon()
 
     def there(self, kind: str) -> dict[Any, Item]:
         return {item.id: item for item in self.items if item.kind == kind and self.alive(item)}

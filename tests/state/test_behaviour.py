@@ -11,6 +11,7 @@ import pytest
 from state import Budget, OperationError, Pair, StoreError, open_store
 from state import families as families_module
 from state.growing import Growing
+from state.rocks import Rocks
 from tests.state.tables import BUDGETS
 
 SECOND = 1_000_000
@@ -265,14 +266,17 @@ def test_a_rollback_forgets_the_type_of_ids_too(tmp_path: Path) -> None:
         store.commit(1)
 
 
-def test_numbers_of_families_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where no sweep ever ends, because nothing stays in memory."""
+@pytest.mark.parametrize(("budget", "most"), [("tiny", 1), ("ample", 3)])
+def test_numbers_of_families_are_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: str, most: int
+) -> None:
+    """Also where no sweep ever ends, because nothing stays in memory; where items do, after they have been swept."""
     monkeypatch.setattr(families_module, "FEWEST", 1)
-    with open_store(tmp_path / "s", budget=BUDGETS["tiny"](), hot_window=1) as store:
+    with open_store(tmp_path / "s", budget=BUDGETS[budget](), hot_window=1) as store:
         for number in range(12):
             store.publish(number, time=number * 10 * SECOND)
             store.commit(number)
-        assert max(family.slot for family in store._disk.families) <= 1
+        assert max(family.slot for family in store._disk.families) <= most
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -309,6 +313,28 @@ def test_a_failed_commit_leaves_everything_staged(tmp_path: Path, monkeypatch: p
     with open_store(tmp_path / "s") as store:
         assert store.offset == 2
         assert store.get("q", "publication") is not None
+
+
+def test_what_has_passed_goes_with_the_next_commit_if_this_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(families_module, "FEWEST", 1)
+    with open_store(tmp_path / "s", hot_window=1) as store:
+        store.publish("p", "1", time=1)
+        store.commit(1)
+        store.publish("q", "1", time=10 * SECOND)
+
+        def full(batch: object) -> None:
+            raise Exception("IO error: No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store._disk._rocks, "write", full)
+            with pytest.raises(StoreError, match="not committed"):
+                store.commit(2)
+        store.commit(2)
+        there = set(Rocks.families_at(store._disk._directory.database)) - {"default"}
+        assert there == {family.name for family in store._disk.families}
+        assert len(there) == 1
 
 
 def test_longer_windows_after_reopening(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state import Store, open_store
+from state import Store, disk, families, open_store
 from tests.state.checks import apply_both, same_contents
-from tests.state.logs import logs
+from tests.state.logs import lives, logs
 from tests.state.oracle import Oracle
 from tests.state.tables import BUDGETS
 
@@ -89,6 +89,70 @@ def test_answers_as_the_oracle(
     layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
 ) -> None:
     drive(layout, budget, data, rows, options)
+
+
+WINDOWS = st.fixed_dictionaries(
+    {"hot_window": st.sampled_from([3, 10, 25, 60]), "lateness": st.sampled_from([0, 5, 20, 60])}
+)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
+@given(
+    data=st.data(),
+    layout=st.sampled_from(LAYOUTS),
+    rows=lives(),
+    options=WINDOWS,
+    fewest=st.sampled_from([1, 1, 1, 100]),
+    shortest=st.sampled_from([1, 4]),
+    together=st.integers(1, 3),
+)
+def test_families_come_and_go_and_nothing_that_is_needed_goes_with_them(
+    budget: str,
+    data: st.DataObject,
+    layout: str,
+    rows: list[dict[str, Any]],
+    options: dict[str, Any],
+    fewest: int,
+    shortest: int,
+    together: int,
+) -> None:
+    """Each holds next to nothing here, with ends in any order; their numbers are used again, and the windows change meanwhile. With a
+    hundred rows before a family may go, none goes: what has passed is there, and is not to be seen."""
+    oracle = Oracle(**options)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="store-") as directory:
+        patch.setattr(families, "FEWEST", fewest)
+        for module in (families, disk):
+            patch.setattr(module, "SHORTEST", shortest)
+        store = open_store(directory, layout, budget=BUDGETS[budget](), **options)
+        try:
+            for at in range(0, len(rows), together):
+                apply_both(store, oracle, rows[at : at + together])
+                store.commit(at)
+                what = data.draw(st.sampled_from(["go on"] * 4 + ["change", "reopen"]), "then")
+                if what != "go on":
+                    options = data.draw(WINDOWS, "windows")
+                    oracle.change_windows(**options)
+                if what == "change":
+                    store.change_windows(**options)
+                    store.commit(at)
+                elif what == "reopen":
+                    store.close()
+                    store = open_store(directory, layout, budget=BUDGETS[budget](), **options)
+                slots = [family.slot for family in store._disk.families]
+                assert len(set(slots)) == len(slots)
+                same_contents(store, oracle)
+            for _ in range(10):  # time alone goes on, until nothing is needed any more
+                oracle.log_time += data.draw(st.integers(1, 16), "time")
+                store.tick(oracle.log_time)
+                store.commit(0)
+                same_contents(store, oracle)
+            oracle.log_time += 1_000
+            store.tick(oracle.log_time)
+            store.commit(0)
+            assert (store.stats.families == 0) == (fewest == 1)
+        finally:
+            store.close()
 
 
 @pytest.mark.soak

@@ -64,7 +64,10 @@ def languages(draw: st.DrawFn) -> Language:
 
 @dataclass
 class Clock:
+    """Times lie on a grid, a moment beside it, or anywhere: on the grid, what ends, expires and arrives does so at the same time."""
+
     now: int = START
+    step: int = SECOND
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def next(self, origin: str, partition: int) -> int:
@@ -72,14 +75,36 @@ class Clock:
         self.offsets[origin, partition] = at
         return at
 
+    def advance(self, draw: st.DrawFn) -> None:
+        self.now += draw(st.sampled_from([0, 0, 1, self.step, 3 * self.step, 3 * self.step, HOT - SECOND * 5]))
+        if draw(st.booleans()):
+            self.now = -(-self.now // self.step) * self.step
+
+    def late(self, draw: st.DrawFn) -> int:
+        """When something arrived that comes now: arrivals of different input partitions reach the log out of order."""
+        return self.now - draw(st.sampled_from([0, 0, 0, 2 * self.step, 8 * SECOND]))
+
+    def expiry(self, draw: st.DrawFn, published: int, arrived: int) -> int | None:
+        """Also at the very arrival, at the log's time, and at those of the grid; never before it is published."""
+        lasts = draw(st.integers(1, 25)) * self.step
+        chosen = [None, published + lasts, published + lasts, arrived, arrived + 1, self.now, self.now + self.step]
+        expires = draw(st.sampled_from(chosen))
+        return None if expires is None else max(expires, published + 1)
+
+    def end(self, draw: st.DrawFn, starts: int, arrived: int) -> int | None:
+        lasts = draw(st.integers(0, 40)) * self.step
+        chosen = [None, starts + lasts, starts + lasts, arrived, self.now, self.now + self.step, self.now - HOT]
+        ends = draw(st.sampled_from(chosen))
+        return None if ends is None else max(ends, starts)
+
 
 @st.composite
 def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
-    clock = Clock()
+    clock = Clock(step=draw(st.sampled_from([SECOND, 5 * SECOND])))
     language = draw(languages())
     log: list[Rendezvous] = []
     for _ in range(draw(st.integers(1, longest))):
-        clock.now += draw(st.sampled_from([0, 0, 1, SECOND, 3 * SECOND, 3 * SECOND, 15 * SECOND]))
+        clock.advance(draw)
         kind = draw(
             st.sampled_from(["subscribe", "subscribe", "publish", "publish", "publish", "withdraw", "tick", "repeat"])
         )
@@ -90,8 +115,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
         if kind == "tick":
             log.append(Rendezvous("none", 0, 0, clock.now, 1, (0,)))
             continue
-        # arrivals of different input partitions reach the log out of order
-        arrived = clock.now - draw(st.sampled_from([0, 0, 0, 2 * SECOND, 8 * SECOND]))
+        arrived = clock.late(draw)
         partition = draw(st.integers(0, 1))
         partitions = draw(st.sampled_from(PARTITIONS))
         origin = "publications" if kind == "publish" else "subscriptions"
@@ -99,8 +123,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
         topic = draw(st.sampled_from(TOPICS))
         record: Any
         if kind == "publish":
-            published = arrived + draw(st.sampled_from([0, 0, 0, 1, -1])) * draw(st.integers(0, 30)) * SECOND
-            expires = draw(st.none() | st.integers(1, 25).map(lambda s: s * SECOND))
+            published = arrived + draw(st.sampled_from([0, 0, 0, 1, -1])) * draw(st.integers(0, 30)) * clock.step
             attributes: dict[str, Any] = {}
             if draw(st.booleans()):
                 attributes["x"] = draw(st.integers(0, 3))
@@ -119,7 +142,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 draw(st.sampled_from([None, None, "publisher"])),
                 topic,
                 published,
-                None if expires is None else published + expires,
+                clock.expiry(draw, published, arrived),
                 Best(draw(st.sampled_from(["x", "y", "text", "z"])), draw(st.sampled_from(["highest", "lowest"])))
                 if asks
                 else None,
@@ -130,7 +153,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
         elif kind == "subscribe":
             self_join = draw(st.booleans())
             asked = language.asked + (language.asked_by_joins if self_join else [])
-            starts = (arrived // SECOND + draw(st.integers(-30, 30))) * SECOND
+            starts = (arrived // clock.step + draw(st.integers(-30, 30))) * clock.step
             record = CanonicalSubscription(
                 draw(st.sampled_from(["s1", "s2", "s3", "s4"])),
                 draw(st.sampled_from(["anna", "ben"])),
@@ -138,7 +161,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 topic,
                 draw(st.sampled_from(["overlap", "subtree"])),
                 starts,
-                draw(st.none() | st.integers(starts // SECOND, starts // SECOND + 40).map(lambda s: s * SECOND)),
+                clock.end(draw, starts, arrived),
                 draw(st.sampled_from(["published", "valid"])),
                 draw(st.sampled_from(asked)) if draw(st.booleans()) else ((),),
                 draw(st.sampled_from(["classical", "classical", "symmetric", "intersect"])),
@@ -175,5 +198,47 @@ def chains(draw: st.DrawFn, longest: int = 60) -> list[Rendezvous]:
             record = CanonicalSubscription(
                 f"s{number}", "anna", version, "1", "overlap", START, None, "published", ((),)
             )
+        log.append(Rendezvous(origin, partition, offset, arrived, 1, (0,), record))
+    return log
+
+
+@st.composite
+def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
+    """Publications that ask for the best offer, and who bids for them: bids, auctions and subscriptions that end together."""
+    clock = Clock(step=5 * SECOND)
+    log: list[Rendezvous] = []
+    for _ in range(draw(st.integers(5, longest))):
+        clock.advance(draw)
+        kind = draw(st.sampled_from(["subscribe"] * 4 + ["publish", "publish", "withdraw", "tick", "repeat"]))
+        if kind == "repeat" and log:
+            log.append(draw(st.sampled_from(log)))
+        if kind in ("repeat", "tick"):
+            log.append(Rendezvous("none", 0, 0, clock.now, 1, (0,)))
+            continue
+        arrived = clock.late(draw)
+        partition = draw(st.integers(0, 1))
+        origin = "publications" if kind == "publish" else "subscriptions"
+        offset = clock.next(origin, partition)
+        version = Version(arrived, partition, offset)
+        topic = draw(st.sampled_from(["1", "1", "1.2"]))
+        record: Any
+        if kind == "publish":
+            name = draw(st.sampled_from(["p1", "p2", f"q{len(log)}"]))
+            expires = clock.expiry(draw, arrived, arrived)
+            best = Best("x", draw(st.sampled_from(["highest", "lowest"])))
+            publisher = draw(st.sampled_from([None, "publisher"]))
+            where = form(draw(st.sampled_from(["x >= 1", "x BETWEEN 0 AND 2"])))
+            join = draw(st.booleans())
+            record = CanonicalPublication(name, publisher, topic, arrived, expires, best, join, {}, where)
+        elif kind == "subscribe":
+            name = draw(st.sampled_from(["s1", "s2", "s3", "s4"]))
+            starts = arrived - draw(st.sampled_from([0, clock.step, HOT]))
+            ends = clock.end(draw, starts, arrived)
+            where = form(draw(st.sampled_from(["x <= 1", "x <= 2", "x <= 2", "x BETWEEN 1 AND 3"])))
+            record = CanonicalSubscription(
+                name, name, version, topic, "overlap", starts, ends, "published", where, "intersect"
+            )
+        else:
+            record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3", "s4"])), version)
         log.append(Rendezvous(origin, partition, offset, arrived, 1, (0,), record))
     return log

@@ -17,7 +17,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from matching.values import Value
@@ -42,7 +50,7 @@ from schemas import (
     decode_subscription,
     encode,
 )
-from schemas.acceptance import normal_form
+from schemas.acceptance import accept_publication, accept_subscription, normal_form
 from schemas.codec import Format
 from streams.reference import Found, Partition
 from streams.routing import make_scheme
@@ -261,6 +269,20 @@ class Log:
         for future in self.admin.incremental_alter_configs([changed]).values():
             future.result()
 
+    def stamp(self, topic: str, by: str) -> None:
+        """`LogAppendTime`, or `CreateTime`: then who writes gives the stamps. Bad records tell when the broker has understood; they get
+        the present as their stamp."""
+        name = self.setup.prefix + topic
+        self.alter(ConfigResource(ConfigResource.Type.TOPIC, name), {"message.timestamp.type": by})
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        kinds: list[int] = []
+        wanted = {"CreateTime": TIMESTAMP_CREATE_TIME, "LogAppendTime": TIMESTAMP_LOG_APPEND_TIME}[by]
+        deadline = time.monotonic() + PATIENCE
+        while kinds[-1:] != [wanted]:
+            assert time.monotonic() < deadline, f"{name} is not stamped by {by}"
+            producer.produce(name, b"{", b"bad", on_delivery=lambda _, message: kinds.append(message.timestamp()[0]))
+            assert producer.flush(PATIENCE) == 0
+
     def ends(self, topic: str) -> dict[int, int]:
         reader = self.consumer()
         found = {p: end for p, (_, end) in topics.watermarks(reader, self.setup.prefix + topic).items()}
@@ -371,10 +393,9 @@ def same(found: Counter[Any], wanted: Counter[Any]) -> None:
         raise AssertionError(f"{missing.total()} of {wanted.total()} missing, {surplus.total()} too much:\n{few}")
 
 
-def check_inputs(log: Log, *, repeats: bool = False) -> None:
-    """Every good input is in the log, where it belongs and as it was; every bad one is a dead letter, and nothing else is there."""
-    partitions = log.setup.partitions
-    scheme: Any = make_scheme("dewey", partitions, 1)
+def read_inputs(log: Log) -> tuple[dict[tuple[int, str, int, int], Any], set[tuple[str, int, int]]]:
+    """What must be in the log, by partition and origin, and the places of what is refused."""
+    scheme: Any = make_scheme("dewey", log.setup.partitions, 1)
     wanted: dict[tuple[int, str, int, int], Any] = {}
     letters: set[tuple[str, int, int]] = set()
     for origin in (SUBSCRIPTIONS, PUBLICATIONS):
@@ -383,9 +404,7 @@ def check_inputs(log: Log, *, repeats: bool = False) -> None:
             latest = 0  # arrivals do not go back, whatever the broker's clock does
             for message in messages:
                 place = (origin, partition, message.offset())
-                arrived = message.timestamp()[1] * 1000
-                if origin == SUBSCRIPTIONS:
-                    arrived = latest = max(latest, arrived)
+                arrived = latest = max(latest, message.timestamp()[1] * 1000)
                 try:
                     if origin == PUBLICATIONS:
                         for number, record in _published(scheme, message, partition, arrived):
@@ -396,6 +415,20 @@ def check_inputs(log: Log, *, repeats: bool = False) -> None:
                             wanted[number, *place] = record
                 except SchemaError:
                     letters.add(place)
+    return wanted, letters
+
+
+def check_letters(log: Log, letters: set[tuple[str, int, int]], *, repeats: bool = False) -> None:
+    """Each of these places has a dead letter, once, and no other has."""
+    dead = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
+    places = [(letter.topic.removeprefix(log.setup.prefix), letter.partition, letter.offset) for letter in dead]
+    assert set(places) == letters
+    assert repeats or len(places) == len(letters)
+
+
+def check_inputs(log: Log, *, repeats: bool = False) -> None:
+    """Every good input is in the log, where it belongs and as it was; every bad one is a dead letter, and nothing else is there."""
+    wanted, letters = read_inputs(log)
     found: dict[tuple[int, str, int, int], Any] = {}
     for number, messages in log.read("rendezvous").items():
         last: dict[tuple[str, int], int] = {}
@@ -415,15 +448,12 @@ def check_inputs(log: Log, *, repeats: bool = False) -> None:
         found = {key: record for key, record in found.items() if key in wanted or not isinstance(record, Withdrawal)}
     wrong = [key for key in {**found, **wanted} if found.get(key) != wanted.get(key)]
     assert not wrong, (len(wrong), wrong[0], found.get(wrong[0]), wanted.get(wrong[0]))
-    dead = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
-    places = [(letter.topic.removeprefix(log.setup.prefix), letter.partition, letter.offset) for letter in dead]
-    assert set(places) == letters
-    assert repeats or len(places) == len(letters)
+    check_letters(log, letters, repeats=repeats)
 
 
 def _published(scheme: Any, message: Any, partition: int, arrived: int) -> list[tuple[int, Any]]:
     read = decode_publication(message.key(), message.value())
-    where = None if read.where is None else normal_form(read.where)
+    where = accept_publication(read)
     record = canonical_publication(read, partition, message.offset(), arrived, where)
     return [(number, record) for number in scheme.of_topic(record.topic)]
 
@@ -441,6 +471,7 @@ def _subscribed(
         return [(number, Withdrawal(name, version)) for number in before]
     if bytes_before == message.value():
         return []
+    accept_subscription(read, arrived_at=version.arrived_at)
     record = canonical_subscription(read, version, normal_form(read.where))
     here = scheme.of_topic(record.topic)
     until = None if record.ends_at is None else max(record.ends_at, version.arrived_at) + hot_window

@@ -72,14 +72,14 @@ def test_routes_survive(
     routes, restored = Routes("routes", 3), Routes("routes", 3)
     route = Route(Version(arrived_at, partition, offset), tuple(partitions), digest_of(value), ends_at)
     routes.put(b"s", route, outgoing)
-    assert routes.get(b"s") == route
-    assert routes.unchanged(b"s", digest_of(value))
-    assert not routes.unchanged(b"s", digest_of(value + b"x"))
+    assert routes.get(b"s", 0) == route
+    assert routes.unchanged(b"s", digest_of(value), 0)
+    assert not routes.unchanged(b"s", digest_of(value + b"x"), 0)
     (logged,) = outgoing.changelog["routes", 3]
     restored.restore([_Record(*logged)])
-    assert restored.get(b"s") == route
+    assert restored.get(b"s", 0) == route
     restored.restore([_Record(b"s", None)])
-    assert restored.get(b"s") is None
+    assert restored.get(b"s", 0) is None
     assert len(restored) == 0
 
 

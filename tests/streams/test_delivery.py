@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     InvalidTxnState,
     KafkaError,
+    NoBrokersAvailable,
     ProducerFenced,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
@@ -132,6 +134,32 @@ def test_the_cause_counts_where_aiokafka_has_wrapped_it() -> None:
     assert not is_interruption(ValueError())
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: transactions().start(),
+        lambda: AtLeastOnce(transactions(), CONNECTION, "rendezvous").start(),
+        lambda: claims.fence(CONNECTION, "dead"),
+    ],
+)
+def test_a_broker_that_its_cluster_has_not_taken_back_is_waited_for(
+    begin: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, and names no broker: not even itself."""
+
+    async def bootstrap(_: Any) -> None:
+        """As aiokafka's, with the answer of such a broker."""
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+
+    async def run() -> None:
+        with pytest.raises(NoBrokersAvailable) as caught:
+            await begin()
+        assert is_interruption(caught.value)
+
+    asyncio.run(run())
+
+
 def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
     seen: list[list[Chunk]] = []
 
@@ -163,6 +191,50 @@ def test_what_is_ready_during_a_transaction_goes_into_the_next_one() -> None:
         [(2, 2)],
         [(0, 3)],
     ]
+
+
+def test_exactly_once_nothing_is_sent_before_its_transaction_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a chunk goes on when all of it is there for others to read, and not when it is on its way."""
+    steps: list[str] = []
+    gates: dict[str, asyncio.Future[None]] = {}
+
+    async def step(name: str) -> None:
+        steps.append(name)
+        gates[name] = asyncio.get_running_loop().create_future()
+        await gates[name]
+
+    class Producer:
+        _txn_manager = _sender = SimpleNamespace(maybe_add_partition_to_txn=lambda _: None, sender_task=None)
+
+        async def begin_transaction(self) -> None:
+            await step("begin")
+
+        async def send_offsets_to_transaction(self, offsets: Offsets, _: str) -> None:
+            await step(f"offset {offsets[HERE][0]}")
+
+        async def commit_transaction(self) -> None:
+            await step("commit")
+
+    async def queue(_: object, batches: Iterable[tuple[tuple[str, int], object]]) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(step(topic)) for (topic, _), _ in batches]
+
+    async def run() -> None:
+        made = transactions()
+        made._producer = Producer()
+        monkeypatch.setattr(delivery, "_queue", queue)
+        outgoing = Outgoing()
+        outgoing.send("out", (0,), b"k", b"v")
+        outgoing.log("log", 0, b"k", b"v")
+        sending = asyncio.create_task(ExactlyOnce(made).send(Chunk(HERE, outgoing, 5)))
+        for together in (["begin"], ["log", "offset 5", "out"], ["commit"]):
+            for name in together:
+                await asyncio.sleep(0.001)
+                assert sorted(steps[-len(together) :]) == together
+                assert not sending.done()
+                gates[name].set_result(None)
+        await sending
+
+    asyncio.run(run())
 
 
 def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_and_offset_together(

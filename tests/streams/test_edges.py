@@ -17,7 +17,7 @@ from pastforward import topics
 from pastforward.broker import Broker
 from pastforward.errors import UserError
 from pastforward.settings import load
-from schemas import decode_notification
+from schemas import decode_notification, decode_rendezvous
 from state import open_store
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
@@ -36,6 +36,8 @@ def until(there: Callable[[], Any], *workers: WorkerUnderTest) -> None:
 class Plain(System):
     """A system that is given its records one by one, by name."""
 
+    at: int | None = None  # the stamp that records are given, in milliseconds
+
     def subscribe(self, name: str, where: str, starts_at: int | None = None) -> None:
         fields = {"subscriber_id": name, "topic": "1", "where": where}
         self.send("subscriptions", name, fields if starts_at is None else {**fields, "starts_at": starts_at})
@@ -44,9 +46,9 @@ class Plain(System):
         self.send("publications", name, {"topic": "1", "attributes": attributes})
 
     def send(self, topic: str, key: str, value: Any) -> None:
-        self.load.producer.produce(
-            self.setup.prefix + topic, key=key, value=None if value is None else json.dumps(value)
-        )
+        text = None if value is None else json.dumps(value)
+        stamp = {} if self.at is None else {"timestamp": self.at}
+        self.load.producer.produce(self.setup.prefix + topic, key=key, value=text, **stamp)
 
     def flush(self) -> None:
         assert self.load.producer.flush(PATIENCE) == 0
@@ -55,6 +57,63 @@ class Plain(System):
         """Publications and who was told of them."""
         found = (decode_notification(message.value()) for message in self.log.each("notifications"))
         return {(one.publication_id, one.subscription_id) for one in found}
+
+
+# ---------------------------------------------------------------------------------------------- a clock that steps back
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_broker_whose_clock_steps_back(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, delivery: str
+) -> None:
+    """Also between two workers: what replaces and withdraws counts, and what is published arrives no earlier than what came before."""
+    system = Plain(
+        broker.bootstrap,
+        start_worker,
+        tmp_path,
+        Setup(f"clock-{delivery}.", delivery=delivery, partitions=1, workers=1),
+    )
+    system.start_all()
+    system.wait_ready()
+    begin = int(time.time() * 1000)
+    stamped(system, "CreateTime")  # from here on the stamps are the test's
+    system.at = begin + 60_000
+    system.subscribe("replaced", "x = 1")
+    system.subscribe("withdrawn", "x > 0")
+    system.publish("first", x=1)
+    system.flush()
+    system.wait()
+    system.at = begin - 60_000
+    system.subscribe("replaced", "x = 2")
+    system.send("subscriptions", "withdrawn", None)
+    system.publish("bad", **{"previous.x": 1})
+    system.publish("second", x=2)
+    system.flush()
+    system.finish()
+    system.at = None
+    stamped(system, "LogAppendTime")
+    worker = system.workers[0] = system.start(0)
+    worker.wait_ready()
+    system.publish("third", x=2)
+    system.flush()
+    system.wait()
+    system.subscribe("replaced", "x = 3")
+    system.publish("fourth", x=3)
+    system.flush()
+    system.wait()
+    system.finish()
+    check_inputs(system.log, repeats=delivery == "at-least-once")
+    check(system.log, repeats=delivery == "at-least-once")
+    live = {("first", "replaced"), ("first", "withdrawn"), ("second", "replaced"), ("third", "replaced")}
+    assert live <= system.told()
+    arrived = [decode_rendezvous(message.value()) for message in system.log.each("rendezvous")]
+    times = [each.arrived_at for each in arrived if each.origin == "publications"]
+    assert set(times) == {(begin + 60_000) * 1000}
+
+
+def stamped(system: System, by: str) -> None:
+    for topic in ("subscriptions", "publications"):
+        system.log.stamp(topic, by)
 
 
 # ------------------------------------------------------------------------------------------------------------------ zombies

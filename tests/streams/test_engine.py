@@ -6,16 +6,18 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from matching.normal_form import ALWAYS
 from schemas import (
+    NEVER,
     Best,
     BestOffer,
     CanonicalPublication,
@@ -27,14 +29,18 @@ from schemas import (
 )
 from state import open_store
 from streams import repeats
-from streams.auctions import KEY
-from streams.engine import Before, Effects, Engine, pack, unpack
-from streams.progress import decode_progress, encode_progress
+from streams.engine import Before, Effects, Engine, auction_of, pack, unpack
+from streams.matcher import PROGRESS
+from streams.progress import encode_progress
 from streams.reference import Partition
 from streams.routing import Directory
-from tests.streams.logs import HOT, SECOND, START, chains, form, logs
+from tests.streams.kept import Kept
+from tests.streams.logs import HOT, SECOND, START, auctions, chains, form, logs
 
-EXAMPLES = int(os.environ.get("ENGINE_EXAMPLES", "25"))
+# What `make soak` runs of this file is the file, with more examples.
+SOAK = bool(os.environ.get("HYPOTHESIS_SOAK"))
+EXAMPLES = 2_000 if SOAK else 25
+pytestmark = [pytest.mark.soak] if SOAK else []
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,8 +65,8 @@ def shown(notification: Notification) -> tuple[Any, ...]:
     )
 
 
-def by_auction(offer: BestOffer) -> str:
-    return offer.publication_id
+def by_auction(offer: BestOffer) -> tuple[str, str]:
+    return offer.publication_id, offer.topic
 
 
 def requested(effects: Any) -> list[tuple[Any, ...]]:
@@ -68,6 +74,83 @@ def requested(effects: Any) -> list[tuple[Any, ...]]:
         (r.subscription.subscription_id, str(r.subscription.version), r.horizon, r.log_time, r.cut, r.covers)
         for r in effects.requests
     ]
+
+
+# ---------------------------------------------------------------------------------------------- what is held
+
+
+def subscriptions_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
+    found = {}
+    for name in engine.subscribers.names():
+        handle = engine.subscribers.find(name)
+        assert handle is not None
+        held = engine.subscribers[handle]
+        ends_at = None if held.ends_at == NEVER else held.ends_at
+        found[name.decode()] = (held.version, held.partitions, held.topic.decode(), held.starts_at, ends_at)
+    return found
+
+
+def publications_of(engine: Engine) -> list[tuple[Any, ...]]:
+    """What the store has, but for what has expired or left the window: when it lets go of that is its own affair."""
+    found = []
+    now = engine.progress.log_time
+    for batch in engine._store.scan("publication"):
+        for row in batch.to_pylist():
+            expires_at = NEVER if row["expires_at"] is None else row["expires_at"]
+            if min(row["time"], row["arrived_at"]) >= engine.horizon(now) and expires_at > now:
+                record, offer, earlier = auction_of(row["payload"])
+                found.append((row["arrived_at"], *held_form(record, offer.previous, earlier)))
+    return sorted(found, key=repr)
+
+
+def held_form(record: CanonicalPublication, previous: Any, earlier: tuple[str, ...]) -> tuple[Any, ...]:
+    times = (record.published_at, record.expires_at)
+    return (record.publication_id, record.topic, *times, record.attributes, record.where, previous, earlier)
+
+
+def auctions_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
+    found = {}
+    for name, auction in engine.auctions._open.items():
+        holder = auction.holder and (auction.holder[0].name, auction.holder[0].version, auction.holder[1])
+        found[name] = (*held_form(auction.publication, auction.offer.previous, auction.earlier), holder)
+    return found
+
+
+def assert_holds(engine: Engine, reference: Partition, dropped: dict[int, int], window: int) -> None:
+    """`dropped`: offsets of publications that had come before, with the log time then. `window`: the shortest so far."""
+    progress, now = engine.progress, reference.progress.log_time
+    assert (progress.log_time, progress.seen) == (now, reference.progress.seen)
+    assert engine.horizon(now) == reference.horizon
+    # one that is over under the shortest window is let go of when that is in force, or comes back with a longer one: it has ended
+    held = {
+        name: (r.version, live.partitions, r.topic, r.starts_at, r.ends_at)
+        for name, live in reference.subscriptions.items()
+        for r in [live.record]
+    }
+    standing = [
+        {name: each for name, each in some.items() if each[-1] is None or now <= each[-1] + window}
+        for some in (subscriptions_of(engine), held)
+    ]
+    assert standing[0] == standing[1]
+    assert publications_of(engine) == sorted(
+        (
+            (held.arrived_at, *held_form(held.record, held.offer.previous, held.earlier))
+            for held in reference.publications
+            if held.held_at >= reference.horizon and held.expires_at > now
+        ),
+        key=repr,
+    )
+    assert auctions_of(engine) == {
+        name: (
+            *held_form(auction.held.record, auction.held.offer.previous, auction.held.earlier),
+            auction.holder and (auction.holder[0].subscription_id, auction.holder[0].version, auction.holder[1]),
+        )
+        for name, auction in reference.auctions.items()
+    }
+    offsets = np.arange(max(dropped, default=-1) + 1)
+    known = set(np.flatnonzero(engine.repeats.among(offsets)).tolist())
+    needed = {at for at, time in dropped.items() if time >= now - 2 * window}
+    assert (sorted(needed - known), sorted(known - set(dropped))) == ([], [])
 
 
 def chunks(log: list[Rendezvous], cuts: list[int]) -> list[list[Rendezvous]]:
@@ -93,85 +176,59 @@ def tagged(log: list[Rendezvous], old: int) -> list[Rendezvous]:
 
 
 class Engines:
-    """An engine that can be stopped and started between chunks, from its store or from what Kafka would have."""
+    """An engine that can be stopped and started between chunks, from its store or from what Kafka has."""
 
     def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1) -> None:
         self._directory, self._layout, self._in_memory, self._version = directory, layout, in_memory, version
         self._number = 0
         self.hot = HOT
-        self.changelog: dict[bytes, bytes] = {}
-        self._log: list[Rendezvous] = []
+        self.kafka = Kept()
         self._last = 0  # where the last chunk begins
-        self.engine = self._open()
-        if version > 1:
-            self.engine.begin(entry_of(version))
+        self._take_over(0)
 
     def _open(self) -> Engine:
         place = f"{self._directory}/{self._number}"
         store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=32 << 20)
         return Engine(0, self.hot, store, in_memory=self._in_memory, version=self._version)
 
+    def _take_over(self, committed: int, piece: int = 7, earlier: int = 0) -> None:
+        self.engine = self._open()
+        self.kafka.recover(self.engine, committed, entry_of(self._version), piece, earlier)
+
+    @property
+    def changelog(self) -> dict[bytes, bytes]:
+        """What compaction leaves of it, but for the progress."""
+        last = dict(self.kafka.changelog)
+        return {key: value for key, value in last.items() if value is not None and key != PROGRESS}
+
     def feed(self, chunk: list[Rendezvous]) -> Effects:
-        self._last = len(self._log)
+        self._last = len(self.kafka.log)
         effects = feed(self.engine, chunk, self._last)
-        self._log += chunk
+        self.kafka.log += chunk
         self._write(effects)
         return effects
 
     def _write(self, effects: Effects) -> None:
-        for name, record in effects.live.items():
-            if record is None:
-                self.changelog.pop(name, None)
-            else:
-                self.changelog[name] = record
+        progress = encode_progress(self.engine.progress, self.engine.applied)
+        self.kafka.changelog += [*effects.live.items(), (PROGRESS, progress)]
 
     def commit(self) -> None:
-        self.engine.commit(len(self._log))
+        self.engine.commit(len(self.kafka.log))
 
     def restart(self, piece: int) -> None:
         """What was committed, and then the rest of the log, in other chunks; what they lead to was sent before."""
         self.engine.close()
-        self.engine = self._open()
-        offset = self.engine.offset
-        assert offset is not None
-        self.engine.load()
-        for start in range(offset, len(self._log), piece):
-            feed(self.engine, self._log[start : start + piece], start)
-        self.commit()
+        self._take_over(len(self.kafka.log), piece)
 
     def rebuild(self, earlier: int = 0, behind: bool = False) -> None:
-        """As `streams.recovery` does it: the publications of the last two hot windows, then the changelog.
-
-        `earlier`: what was routed late was stamped later than it arrived, so that the stretch begins so many records earlier.
-        `behind`: the offset of the last chunk was not committed.
-        """
-        progress, reached = decode_progress(encode_progress(self.engine.progress, self.engine.applied))
-        assert reached == len(self._log)
+        """From Kafka alone. `behind`: the offset of the last chunk was not committed."""
         self.engine.close()
         self._number += 1
-        self.engine = self._open()
-        self.engine.rebuild(progress)
-        times = list(accumulate((envelope.arrived_at for envelope in self._log), max))
-        first = self.engine.rebuilt_from(progress.log_time)
-        start = next((i for i, at in enumerate(times) if at >= first), len(times))
-        start = max(0, start - earlier)
-        self.engine.repeats.restore(
-            {name: value for name, value in self.changelog.items() if name.startswith(repeats.KEY)}
-        )
-        if start < len(self._log):
-            self._remember(start, times, progress.log_time)
-        auctions = {name: value for name, value in self.changelog.items() if name.startswith(KEY)}
-        live = [value for name, value in self.changelog.items() if not name.startswith(b"\0")]
-        self.engine.adopt(live, auctions, progress, reached)
-        self.engine.commit(self._last if behind else len(self._log))
-
-    def _remember(self, start: int, times: list[int], log_time: int) -> None:
-        values = [encode(envelope) for envelope in self._log[start:]]
-        self.engine.remember(values, times[start:], range(start, len(self._log)), log_time)
+        self._take_over(self._last if behind else len(self.kafka.log), earlier=earlier)
 
     def again(self) -> Effects:
         """The last chunk once more: at least once, its changelog was written before its offset."""
-        effects = feed(self.engine, self._log[self._last :], self._last)
+        effects = feed(self.engine, self.kafka.log[self._last :], self._last)
         self._write(effects)
         return effects
 
@@ -222,6 +279,22 @@ def test_ids_that_come_again_and_again(
     agree(in_memory, log, cuts, layout, between, earlier, piece)
 
 
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(auctions(), some_cuts, some_layout, some_faults, some_delay, some_size, st.sampled_from([0, 0, 5, 15]))
+@long
+def test_auctions_that_are_open_meanwhile(
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    between: list[str],
+    earlier: int,
+    piece: int,
+    old: int,
+) -> None:
+    agree(in_memory, log, cuts, layout, between, earlier, piece, old)
+
+
 def agree(
     in_memory: bool,
     log: list[Rendezvous],
@@ -238,23 +311,26 @@ def agree(
         log = tagged(log, old)
         reference.begin(entry_of(version))
     offset = 0
+    dropped: dict[int, int] = {}
+    shortest = HOT
     with tempfile.TemporaryDirectory() as directory:
         engines = Engines(directory, layout, in_memory, version)
         try:
             for chunk, then in zip(chunks(log, cuts), between, strict=False):
-                found = [reference.apply(envelope, offset + i) for i, envelope in enumerate(chunk)]
+                found = []
+                for envelope in chunk:
+                    found.append(reference.apply(envelope, offset))
+                    if found[-1].dropped and isinstance(envelope.record, CanonicalPublication):
+                        dropped[offset] = reference.progress.log_time
+                    offset += 1
                 effects = engines.feed(chunk)
-                offset += len(chunk)
                 wanted = [shown(n) for f in found for n in f.notifications]
                 assert sorted(map(shown, effects.notifications)) == sorted(wanted)
                 # of one auction in order; two that end at the same record have none
                 offers = [offer for f in found for offer in f.offers]
                 assert sorted(effects.offers, key=by_auction) == sorted(offers, key=by_auction)
                 assert requested(effects) == [r for f in found for r in requested(f)]
-                assert engines.engine.progress.log_time == reference.progress.log_time
-                assert engines.engine.progress.seen == reference.progress.seen
-                live = {name.decode() for name in engines.engine.subscribers.names()}
-                assert live == set(reference.subscriptions)
+                assert_holds(engines.engine, reference, dropped, shortest)
                 if then == "commit" or (then == "restart" and engines.engine.offset is None):
                     engines.commit()
                 if then == "restart":
@@ -262,6 +338,7 @@ def agree(
                 elif then.startswith("window"):
                     engines.commit()
                     engines.hot = {HOT: 3 * HOT, 3 * HOT: HOT // 2, HOT // 2: HOT}[engines.hot]
+                    shortest = min(shortest, engines.hot)
                     reference.change_window(engines.hot)
                     engines.rebuild(earlier) if then == "window rebuild" else engines.restart(piece)
                 elif then.startswith("rebuild"):
@@ -269,6 +346,8 @@ def agree(
                     if then == "rebuild again":
                         nothing = engines.again()
                         assert not nothing.notifications + nothing.offers + nothing.requests
+                if not then.startswith("window"):  # what is over under it goes with the next record
+                    assert_holds(engines.engine, reference, dropped, shortest)
         finally:
             engines.engine.close()
 
@@ -391,7 +470,156 @@ def test_a_rebuilt_partition_knows_which_publication_of_an_id_counts(tmp_path: P
     assert [n.published_at for n in found] == [START + 30 * SECOND]
 
 
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_a_longer_window_does_not_make_a_rebuild_drop_what_has_counted(tmp_path: Path, in_memory: bool) -> None:
+    """Both publications counted, as the window was shorter than the time between them; then it was raised, and the disk was lost."""
+
+    def published(offset: int, seconds: int) -> Rendezvous:
+        at = START + seconds * SECOND
+        record = CanonicalPublication("p", None, "1", at, None, None, False, {}, None)
+        return Rendezvous("publications", 0, offset, at, 1, (0,), record)
+
+    later = START + 31 * SECOND
+    asks = CanonicalSubscription("s", "anna", Version(later, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+    engines = Engines(str(tmp_path), "dual", in_memory)
+    assert engines.feed([published(0, 0), published(1, 30)]).dropped == {}
+    engines.commit()
+    engines.hot = 3 * HOT
+    engines.restart(1)
+    engines.rebuild()
+    found = engines.feed([Rendezvous("subscriptions", 0, 0, later, 1, (0,), asks)]).notifications
+    engines.engine.close()
+    assert [n.published_at for n in found] == [START + 30 * SECOND]
+
+
+def test_a_tick_that_is_read_again_ends_nothing(tmp_path: Path) -> None:
+    """At least once: the auction came after it, late, when it had expired. The next record ends it, and not one before it."""
+    asks = CanonicalPublication("p", None, "1", START - 2, START - 1, Best("x", "highest"), False, {}, None)
+    tick = Rendezvous("none", 0, 0, START, 1, (0,))
+    engines = Engines(str(tmp_path), "dual", True)
+    assert engines.feed([tick, Rendezvous("publications", 0, 0, START - 2, 1, (0,), asks)]).offers == []
+    engines.rebuild(0, True)
+    assert engines.again().offers == []
+    assert [offer.offset for offer in engines.feed([tick]).offers] == [2]
+    engines.engine.close()
+
+
 @given(st.binary(), st.none() | st.binary(min_size=1), st.lists(st.text(min_size=1), max_size=5))
 def test_payloads_survive(value: bytes, previous: bytes | None, earlier: list[str]) -> None:
     before = Before(previous, tuple(earlier))
     assert unpack(pack(value, before)) == (value, before)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(
+    st.lists(st.integers(0, 15), min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.sampled_from([0, 1, 10, 19, 20, 21, 39, 45, 500]),
+    st.sampled_from([0, 0, 4]),
+)
+@long
+def test_what_retention_has_left_of_the_log_is_found_here_and_all_before_it_is_asked_of_the_history(
+    in_memory: bool, gaps: list[int], gone: int, later: int, earlier: int
+) -> None:
+    """The disk is lost, and the log begins anywhere, or is empty. The next subscription misses nothing, and nothing is told twice: what is
+    held before its horizon is the history's to tell."""
+    with tempfile.TemporaryDirectory() as directory:
+        engines = Engines(directory, "dual", in_memory)
+        times = [START + sum(gaps[: i + 1]) * SECOND for i in range(len(gaps))]
+        for i, at in enumerate(times):
+            record = CanonicalPublication(f"p{i}", None, "1", at, None, None)
+            engines.feed([Rendezvous("publications", 0, i, at, 1, (0,), record)])
+        engines.commit()
+        engines.kafka.first = min(gone, len(times))
+        engines.rebuild(earlier)
+        now = times[-1] + later * SECOND
+        asks = CanonicalSubscription("s", "anna", Version(now, 0, 0), "1", "overlap", 0, None, "published", ALWAYS)
+        effects = engines.feed([Rendezvous("subscriptions", 0, 0, now, 1, (0,), asks)])
+        engines.engine.close()
+    told = sorted(n.publication_id for n in effects.notifications)
+    horizon = max((request.horizon for request in effects.requests), default=0)
+    assert told == sorted(f"p{i}" for i, at in enumerate(times) if at >= horizon)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(
+    st.lists(st.tuples(st.integers(0, 19), st.integers(0, 3)), min_size=3, max_size=15),
+    st.sampled_from([0, 1, 5, 19]),
+    st.sampled_from([0, 0, 3]),
+)
+@long
+def test_what_is_rebuilt_has_before_it_what_was_there_when_it_came(
+    in_memory: bool, published: list[tuple[int, int]], later: int, earlier: int
+) -> None:
+    """What is held from the last hot window looks back for another one: two windows of the log are needed, and no less."""
+    now, log = START, []
+    for number, (gap, x) in enumerate(published):
+        now += gap * SECOND
+        record = CanonicalPublication(f"p{number}", None, "1", now, None, None, True, {"x": x})
+        log.append(Rendezvous("publications", 0, number, now, 1, (0,), record))
+    now += later * SECOND
+    asked = []
+    for number, where in enumerate([ALWAYS, form("previous.x < 2"), form("previous.x IS NULL")]):
+        version = Version(now, 0, number)
+        asks = CanonicalSubscription(
+            f"s{number}", f"{number}", version, "1", "overlap", START, None, "published", where, "classical", True
+        )
+        asked.append(Rendezvous("subscriptions", 0, number, now, 1, (0,), asks))
+    reference = Partition(0, HOT)
+    wanted = [n for at, envelope in enumerate(log + asked) for n in reference.apply(envelope, at).notifications]
+    with tempfile.TemporaryDirectory() as directory:
+        engines = Engines(directory, "dual", in_memory)
+        engines.feed(log)
+        engines.rebuild(earlier)
+        found = engines.feed(asked).notifications
+        engines.engine.close()
+    assert sorted(map(shown, found)) == sorted(map(shown, wanted))
+
+
+some_windows = st.sampled_from([HOT // 2, HOT, 2 * HOT, 3 * HOT])
+some_moves = st.lists(
+    st.tuples(
+        st.integers(0, 12), st.sampled_from(["go on", "go on", "restart", "rebuild", "window", "window rebuild"])
+    ),
+    min_size=3,
+    max_size=7,
+)
+
+
+@given(st.data(), st.booleans(), some_moves, st.sampled_from([0, 5, 15]))
+@long
+def test_windows_that_change_again_and_again_on_a_state_that_is_kept(
+    data: st.DataObject, in_memory: bool, moves: list[tuple[int, str]], later: int
+) -> None:
+    """A longer one begins with what a shorter one has left, and that is remembered by whoever starts next."""
+    reference = Partition(0, HOT)
+    now = START
+
+    def asks(number: int) -> Rendezvous:
+        version = Version(now, 0, number)
+        record = CanonicalSubscription(f"s{number}", "anna", version, "1", "overlap", 0, None, "published", ALWAYS)
+        return Rendezvous("subscriptions", 0, number, now, 1, (0,), record)
+
+    def same(offset: int, envelope: Rendezvous) -> None:
+        wanted, found = reference.apply(envelope, offset), engines.feed([envelope])
+        assert sorted(map(shown, found.notifications)) == sorted(map(shown, wanted.notifications))
+        assert requested(found) == requested(wanted)
+
+    with tempfile.TemporaryDirectory() as directory:
+        engines = Engines(directory, "dual", in_memory)
+        try:
+            for number, (gap, then) in enumerate(moves):
+                now += gap * SECOND
+                record = CanonicalPublication(f"p{number}", None, "1", now, None, None)
+                same(2 * number, Rendezvous("publications", 0, number, now, 1, (0,), record))
+                same(2 * number + 1, asks(number))
+                if then.startswith("window"):
+                    engines.hot = data.draw(some_windows, "window")
+                    reference.change_window(engines.hot)
+                if then != "go on":
+                    engines.commit()
+                    engines.rebuild() if then.endswith("rebuild") else engines.restart(3)
+            now += later * SECOND
+            same(2 * len(moves), asks(len(moves)))
+        finally:
+            engines.engine.close()

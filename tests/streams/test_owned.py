@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams import owned as module
 from streams.delivery import Chunk
@@ -54,6 +56,8 @@ class Steps:
         self.steps.append(("settle", None))
 
     # the stage
+
+    arrived_at = 0
 
     def allowed(self, position: int) -> Allowed:
         return Allowed()
@@ -211,4 +215,125 @@ def test_holes_behind_the_last_record_are_committed_with_it_in_silence_and_at_th
         ("passed", 6),
         ("send", 6),
         ("durable", 6),
+    ]
+
+
+class Counting(Steps):
+    """Writes down each record that is computed, and where every chunk ends. Whatever is sent is safe at once."""
+
+    def __init__(self, limits: Sequence[int | None] = ()) -> None:
+        super().__init__()
+        self.computed: list[int] = []
+        self.offsets: list[int | None] = []
+        self.limits = list(limits)
+
+    def allowed(self, position: int) -> Allowed:
+        return Allowed(self.limits.pop(0) if self.limits else None)
+
+    def process(self, chunk: Sequence[Any]) -> Outgoing:
+        self.computed += [record.offset for record in chunk]
+        return Outgoing()
+
+    async def send(self, chunk: Chunk) -> None:
+        self.offsets.append(chunk.offset)
+
+
+@given(
+    st.integers(0, 5),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=8),
+    st.lists(st.none() | st.integers(0, 30), max_size=4),
+    st.integers(1, 5),
+)
+def test_a_poll_that_begins_below_the_position_is_taken_from_there(
+    position: int, polls: list[tuple[int, int]], limits: list[int | None], piece: int
+) -> None:
+    """Records that a takeover or an earlier poll has passed come again: none is computed twice, none is left out, no offset goes back."""
+
+    async def run() -> Counting:
+        steps = Counting(limits)
+        owned = quick(Owned(HERE, steps, steps, position, Metrics()))
+        owned._piece = piece
+        end = position
+        for back, length in polls:
+            first = max(0, end - back)
+            end = max(end, first + length)
+            await owned.handle(records(first, first + length))
+        await owned.silent()
+        assert steps.computed == list(range(position, end))
+        assert owned.position == end
+        return steps
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "AGAIN", 0)
+        steps = asyncio.run(run())
+    offsets = [offset for offset in steps.offsets if offset is not None]
+    assert offsets == sorted(set(offsets))
+
+
+@given(st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 8), min_size=1, max_size=5))
+def test_behind_a_final_limit_nothing_is_computed_and_everything_below_is(
+    limit: int, piece: int, polls: list[int]
+) -> None:
+    async def run() -> list[int]:
+        steps = Counting()
+        steps.allowed = lambda position: Allowed(limit, final=True)  # type: ignore[method-assign]
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned._piece = piece
+        end = 0
+        for length in polls:
+            await owned.handle(records(end, end + length))
+            end += length
+        await owned.silent()
+        return steps.computed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST", 1)
+        assert asyncio.run(run()) == list(range(min(limit, sum(polls))))
+
+
+class Speaking(Steps):
+    """Has a word to say once it has come to an offset."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._at = at
+        self._said = False
+
+    def allowed(self, position: int) -> Allowed:
+        say = Outgoing() if position >= self._at and not self._said else None
+        self._said = self._said or say is not None
+        return Allowed(say=say)
+
+
+@pytest.mark.parametrize("how", ["with the next records", "by news of the directory"])
+def test_a_word_is_said_when_all_before_it_is_safe_and_nothing_is_done_until_it_is_safe_itself(how: str) -> None:
+    """Whoever reads it relies on what lies before."""
+
+    async def run() -> list[tuple[str, int | None]]:
+        steps = Speaking(2)
+        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 2))
+        nudged = asyncio.create_task(owned.nudge() if how == "by news of the directory" else turns(0))
+        await turns()
+        following = asyncio.create_task(owned.handle(records(2, 3)))
+        for expected in (1, 2, 3):  # the chunk, the word, the next chunk
+            await turns()
+            assert len(steps.sends) == expected
+            steps.sends[-1].set_result(None)
+        await nudged
+        await following
+        await turns()
+        return steps.steps
+
+    assert asyncio.run(run()) == [
+        ("compute", 2),
+        ("send", 2),
+        ("safe", 2),
+        ("settle", None),
+        ("durable", 2),
+        ("send", None),
+        ("safe", None),
+        ("compute", 3),
+        ("send", 3),
+        ("safe", 3),
     ]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+import pytest
 from aiokafka import TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.topics import Topics
-from schemas import Subscription, Version, decode_dead_letter, decode_rendezvous, encode
+from schemas import CanonicalPublication, Subscription, Version, decode_dead_letter, decode_rendezvous, encode
+from streams.guard import in_halves
+from streams.marks import mark, read_mark
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
-from streams.router import SubscriptionRouter
+from streams.router import PublicationRouter, SubscriptionRouter
 from streams.routes import STEP, Route, Routes, digest_of
 from streams.routing import SCHEMES, Scheme, make_scheme
 from streams.routing.change import State, View
@@ -39,7 +44,7 @@ def router(scheme: Scheme | None = None, hot_window: int | None = None) -> Subsc
     )
 
 
-def record(offset: int, value: bytes | None, milliseconds: int, key: bytes = b"s") -> Any:
+def record(offset: int, value: bytes | None, milliseconds: int, key: bytes | None = b"s") -> Any:
     return SimpleNamespace(offset=offset, timestamp=milliseconds, key=key, value=value)
 
 
@@ -148,13 +153,15 @@ def test_routes_are_those_of_a_plain_table(
             for key, route in table.items()
             if route.ends_at is None or now <= max(route.ends_at, route.version.arrived_at) + hot_window * minute
         }
-        assert {key: route for key in (b"s%d" % n for n in range(5)) if (route := routes.get(key)) is not None} == table
+        assert {
+            key: route for key in (b"s%d" % n for n in range(5)) if (route := routes.get(key, now)) is not None
+        } == table
         if what == "put":
             until = None if ends is None else ends * minute
             table[name] = Route(Version(now, 0, number), (1, 2), digest_of(bytes([number])), until)
             routes.put(name, table[name], pending)
-            assert routes.unchanged(name, digest_of(bytes([number])))
-        elif routes.get(name) is not None:
+            assert routes.unchanged(name, digest_of(bytes([number])), now)
+        elif routes.get(name, now) is not None:
             routes.remove(name, pending)
             del table[name]
     for _ in range(200):
@@ -257,3 +264,96 @@ def test_a_clock_that_stepped_back_before_a_takeover() -> None:
         before._partition, "subscriptions", TOPICS, before._scheme, 1, before._view, Metrics(), None, routes=routes
     )
     assert versions(after.process([record(1, None, 20)])) == [("Withdrawal", Version(500_000, 0, 1))]
+
+
+# ---------------------------------------------------------------------------------------------------- a clock that steps back
+
+
+def publications(arrived_at: int = 0, version: int = 1, view: View | None = None) -> PublicationRouter:
+    made = router()
+    return PublicationRouter(
+        TopicPartition(TOPICS.publications, 0),
+        "publications",
+        TOPICS,
+        made._scheme,
+        version,
+        view or made._view,
+        Metrics(),
+        None,
+        arrived_at=arrived_at,
+    )
+
+
+def published(outgoing: Outgoing) -> list[tuple[int, int]]:
+    """When each arrived, and is said to have happened."""
+    read = [decode_rendezvous(value) for _, value in outgoing.outputs[TOPICS.rendezvous, 0] if value]
+    return [(each.arrived_at, cast(CanonicalPublication, each.record).published_at) for each in read]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["good", "bad", "fails"])), min_size=1, max_size=20),
+    st.lists(st.integers(0, 20), max_size=4),
+    st.integers(0, 5),
+)
+def test_arrivals_of_publications_never_go_back(script: list[tuple[int, str]], cuts: list[int], before: int) -> None:
+    """Whatever the broker's clock does, however the log is cut into chunks, and whoever takes over between two of them. What is refused
+    tells the time all the same."""
+    value = {"good": b'{"topic": "1"}', "bad": b"{", "fails": b'{"topic": "1", "publication_id": "fails"}'}
+    records = [record(n, value[what], at, key=None) for n, (at, what) in enumerate(script)]
+    highest = np.maximum.accumulate([before, *(at for at, _ in script)])[1:] * 1000
+    wanted = [(int(at), int(at)) for at, (_, what) in zip(highest, script, strict=True) if what == "good"]
+    edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
+    found: list[tuple[int, int]] = []
+    arrived = before * 1000
+    for first, end in pairwise(edges):
+        taken = publications(arrived)
+
+        def process(some: Sequence[Any], taken: PublicationRouter = taken) -> Outgoing:
+            outgoing = taken.process(some)
+            if any(b"fails" in each.value for each in some):
+                taken._undo()
+                raise RuntimeError("this one")
+            return outgoing
+
+        parts = in_halves(process, taken.refuse, records[first:end])
+        found += [each for part in parts for each in published(part)]
+        arrived = taken.arrived_at
+    assert found == wanted
+    assert arrived == highest[-1]
+
+
+def test_a_router_says_each_word_of_its_life_once() -> None:
+    """It holds when its version is being built, and flips when the next one is."""
+    view = View(state=State(1, 2, flipping=True))
+    taken = publications(0, version=2, view=view)
+
+    def word(position: int) -> list[Any]:
+        say = taken.allowed(position).say
+        return [] if say is None else say.outputs[TOPICS.directory, 0]
+
+    assert word(5) == [(b"hold/2/publications/0", b"5")]
+    assert word(5) == []
+    view.holds[2, "publications", 0] = view.flips[2, "publications", 0] = 5
+    view.state = State(2)
+    assert word(7) == []
+    view.state = State(2, 3, flipping=True)
+    assert word(8) == []
+    view.holds[3, "publications", 0] = 9
+    assert word(8) == []
+    assert word(9) == [(b"flip/3/publications/0", b"9")]
+    assert word(9) == []
+
+
+@given(
+    st.text("abc-1", min_size=0, max_size=5),
+    st.dictionaries(st.text("a.b_-", min_size=1, max_size=5), st.text("xyz-_1=", min_size=1, max_size=4), max_size=3),
+    st.integers(0, 1 << 62),
+)
+def test_what_stands_beside_an_offset_is_read_again(owner: str, ids: dict[str, str], arrived_at: int) -> None:
+    assert read_mark(mark(owner, ids, arrived_at)) == (owner, ids, arrived_at)
+
+
+@pytest.mark.parametrize("metadata", ["", "owner", "owner t=i", "owner ~arrived= t", "owner ~arrived=soon"])
+def test_what_others_have_written_beside_an_offset_tells_no_time(metadata: str) -> None:
+    assert read_mark(metadata)[2] == 0

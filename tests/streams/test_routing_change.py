@@ -7,6 +7,8 @@ notified must be the sum of the two.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -25,15 +27,16 @@ from pastforward.errors import UserError
 from pastforward.settings import load
 from pastforward.topics import Topics
 from schemas import decode_notification, decode_rendezvous
+from streams import router
 from streams.change import Change
 from streams.directory import group_of, read_directory
 from streams.reference import Partition
 from streams.routing import Directory
-from streams.routing.change import STATE, State, View
+from streams.routing.change import STATE, State, Turn, View, turn
 from tests import forks
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside, WorkerUnderTest
-from tests.streams.system import FIELDS, Setup, System, findings
+from tests.streams.system import FIELDS, Setup, System, check_letters, findings, read_inputs
 
 pytestmark = pytest.mark.broker
 
@@ -152,9 +155,17 @@ def check_tags(system: System, view: View) -> None:
         }
 
 
+def check_bad(system: System) -> None:
+    """Each version reads what is bad, and one of them has written its letter."""
+    _, letters = read_inputs(system.log)
+    assert {origin for origin, _, _ in letters} == {"subscriptions", "publications"}, "the test shows nothing"
+    check_letters(system.log, letters)
+
+
 def check(system: System) -> int:
     view = view_of(system)
     check_tags(system, view)
+    check_bad(system)
     wanted: Counter[tuple[Any, ...]] = Counter()
     for entry in view.versions.values():
         mine = expected(system, entry)
@@ -193,6 +204,47 @@ def test_the_number_of_partitions_changes_under_traffic_and_a_kill(
     for worker in system.workers:
         assert worker.stop() == 0, worker.said()
     assert check(system) > 300
+
+
+def dies_instead_of_flipping() -> None:
+    """In the worker: what would be its first word of that kind is its end."""
+
+    def watched(*arguments: Any) -> Turn:
+        now = turn(*arguments)
+        if now.say is not None and now.say[0].startswith(b"flip/"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return now
+
+    router.turn = watched
+
+
+def test_another_worker_takes_over_between_hold_and_flip(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """With a disk of its own that is empty, and bad input before, meanwhile and behind: the word that was given counts."""
+    setup = Setup("between.", hot_window="10s", auctions=False, weights=(45, 35, 5, 3, 12))
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    system.load.burst(200)
+    setup.more = {"prepare": dies_instead_of_flipping}
+    system.start_all()
+    system.wait_ready()
+    setup.more = {}
+    with ThreadPoolExecutor() as pool:
+        changing = pool.submit(apply, system, "--partitions", "3")
+        until(lambda: system.workers[0].process.poll() is not None, changing)
+        said = view_of(system)
+        assert said.holds
+        assert not said.flips
+        system.load.burst(100)
+        system.workers[0] = system.start(1)
+    assert changing.result().returncode == 0, changing.result().stderr + system.workers[0].said()
+    flips = view_of(system).flips
+    assert flips.keys() >= said.holds.keys()
+    assert all(flips[place] >= at for place, at in said.holds.items())
+    system.load.burst(100)
+    wait(system, 2)
+    assert system.workers[0].stop() == 0, system.workers[0].said()
+    assert check(system) > 100
 
 
 def test_the_scheme_changes_under_traffic(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
@@ -284,6 +336,7 @@ def test_a_change_is_dropped_while_it_goes_on_and_when_no_worker_runs(
     view = view_of(system)
     told = Counter(FIELDS(decode_notification(m.value())) for m in system.log.each("notifications"))
     assert told == expected(system, view.versions[1]) + expected(system, view.versions[4])
+    check_bad(system)
 
 
 def test_what_flips_cannot_be_dropped(broker: Broker, start_worker: StartWorker, tmp_path: Path) -> None:
