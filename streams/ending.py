@@ -26,6 +26,7 @@ class Ending:
     def __init__(self, away: Callable[[], bool], leave: Callable[[int], object] = os._exit) -> None:
         self._away, self._leave = away, leave
         self._thread: threading.Thread | None = None
+        self.failed = False
 
     @property
     def begun(self) -> bool:
@@ -34,10 +35,11 @@ class Ending:
     def begin(self, *, failed: bool) -> None:
         """From now on the time runs, in a thread: the event loop may be what does not go on."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, args=(failed,), daemon=True)
+            self.failed = failed
+            self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
 
-    def _run(self, failed: bool) -> None:
+    def _run(self) -> None:
         began = time.monotonic()
         end = began + GRACE
         away = False
@@ -51,4 +53,4 @@ class Ending:
             now - began,
             why,
         )
-        self._leave(1 if failed or not away else 0)
+        self._leave(1 if self.failed or not away else 0)

@@ -80,6 +80,7 @@ class Ownership:
         self._retired = False
         self._rejoining: asyncio.Task[None] | None = None
         self._taking: float | None = None  # since when a takeover has been under way
+        self._takeovers: set[asyncio.Task[Any]] = set()
 
     @property
     def positions(self) -> dict[TP, int]:
@@ -147,8 +148,13 @@ class Ownership:
                 await self.failed(error)
 
     async def retire(self) -> None:
-        """This version of the routing is over: its group may give what it likes, nothing is taken any more."""
+        """This version of the routing is over: its group may give what it likes, nothing is taken any more.
+
+        Returns when nothing is open any more, that a takeover had opened either: its files may be deleted then.
+        """
         await self.close()
+        if self._takeovers:
+            await asyncio.wait(self._takeovers)
         await self._rest()
 
     async def close(self) -> None:
@@ -177,10 +183,14 @@ class Ownership:
 
     async def takeover(self) -> None:
         self._taking = time.perf_counter()
+        task = asyncio.current_task()
+        assert task is not None
+        self._takeovers.add(task)
         try:
             await self._take_over()
         finally:
             self._taking = None
+            self._takeovers.discard(task)
 
     async def _take_over(self) -> None:
         if self._retired:

@@ -79,7 +79,13 @@ class _Worker(faust.Worker):
             await super().start()
         except Exception as error:
             self._failed(error)
-            raise
+            if not self._excused:
+                raise
+
+    @property
+    def _excused(self) -> bool:
+        """Whoever was told to end while the broker is away has not failed, whatever its absence breaks on the way out."""
+        return self.ending.begun and not self.ending.failed and self.broker.away
 
     def _schedule_shutdown(self, signal: Any) -> None:
         self.ending.begin(failed=False)
@@ -103,6 +109,8 @@ class _Worker(faust.Worker):
 
     def _shutdown_loop(self) -> None:
         self._watching.cancel()
+        if self._excused:
+            self.crash_reason = None  # it would be raised again
         super()._shutdown_loop()
 
     async def _cry(self) -> None:

@@ -8,12 +8,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import faust
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from pastforward.absence import Absence
 from pastforward.settings import load
+from streams import run
 from streams.change import Change
 from streams.ending import Ending
 from streams.routing import Directory
@@ -108,6 +113,22 @@ def test_a_worker_without_its_broker_ends_when_it_is_told_to(
         code = ends(worker) if worker.process.poll() is None else worker.process.returncode
         assert code == (1 if "the worker stops" in worker.said() else 0), worker.said()
         is_short(worker)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("away", [True, False])
+def test_what_breaks_on_the_way_out_without_a_broker_is_no_failure(away: bool, told: bool) -> None:
+    """`told` to end, or failed by itself. Which step the missing broker breaks, and how far the others are then, is chance."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    worker = run._Worker(faust.App("breaks", broker="kafka://nowhere:1"), loop=loop, override_logging=False)
+    worker.broker = SimpleNamespace(away=away)  # type: ignore[assignment]
+    worker.ending = Ending(lambda: away, lambda _: None)
+    worker.ending.begin(failed=not told)
+    worker._watching = SimpleNamespace(cancel=lambda: None)  # type: ignore[assignment]
+    worker._crash(KafkaConnectionError("what it needed is gone"))
+    with nullcontext() if away and told else pytest.raises(KafkaConnectionError):
+        worker._shutdown_loop()
 
 
 @pytest.mark.broker

@@ -18,6 +18,7 @@ from streams.delivery import Chunk
 from streams.metrics import Metrics
 from streams.outgoing import Outgoing
 from streams.owned import Owned
+from streams.ownership import Ownership
 from streams.stage import Allowed
 
 HERE = TopicPartition("t", 0)
@@ -337,3 +338,31 @@ def test_a_word_is_said_when_all_before_it_is_safe_and_nothing_is_done_until_it_
         ("send", 3),
         ("safe", 3),
     ]
+
+
+# ---------------------------------------------------------------------------------------------------------- all of a worker's partitions
+
+
+def test_whoever_is_retired_waits_for_the_takeover_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has opened is closed before its files are deleted."""
+
+    async def run() -> None:
+        consumer = SimpleNamespace(pause_partitions=lambda _: None, assignment=set)
+        needs: Any = [None] * 8
+        ownership = Ownership(SimpleNamespace(consumer=consumer), *needs)
+        opened, closed = asyncio.Event(), asyncio.Event()
+
+        async def take_over() -> None:
+            opened.set()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            closed.set()
+
+        monkeypatch.setattr(ownership, "_take_over", take_over)
+        taking = asyncio.create_task(ownership.takeover())
+        await opened.wait()
+        await ownership.retire()
+        assert closed.is_set()
+        await taking
+
+    asyncio.run(run())
