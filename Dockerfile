@@ -9,14 +9,14 @@ RUN for of in kafka spark; do \
 FROM python:3.11-slim-bookworm
 RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless curl && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY pastforward pastforward
+COPY columns columns
 COPY streams streams
 COPY state state
 COPY schemas schemas
 COPY matching matching
 COPY spark_batch spark_batch
-COPY benchmarks benchmarks
 RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark]' && python -m pastforward.kernels
 COPY --from=jars /jars /jars
 ENV PASTFORWARD_JARS_DIR=/jars PASTFORWARD_DATA_DIR=/data

@@ -7,16 +7,18 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
-KERNELS := $(shell find matching state schemas streams spark_batch benchmarks -name '*.py')
+PACKAGES := columns matching state schemas streams spark_batch
+KERNELS := $(shell find $(PACKAGES) -name '*.py')
+OTHERS := $(shell find papers benchmarks -name '*.py')
 # Without bytecode on disk every process compiles every source anew: a tenth of what the tests take.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test lint bench soak clean
+.PHONY: help setup run test lint types layers bench soak clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml setup.py papers/pyproject.toml benchmarks/pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || \
 	  { echo "Python 3.11 or 3.12 is needed: install it (Debian: apt-get install python3.11 python3.11-venv), or set PYTHON=…" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
@@ -40,26 +42,43 @@ $(VENV)/kernels: $(VENV)/ready $(KERNELS)
 	$(BIN)/python -m pastforward.kernels
 	@touch $@
 
+# Those of the papers' algorithms as well, which only tests and benchmarks use.
+$(VENV)/all-kernels: $(VENV)/ready $(KERNELS) $(OTHERS)
+	$(BIN)/python -m pastforward.kernels --all
+	@touch $@ $(VENV)/kernels
+
+# The packages as they are installed, for tools that do not know of the mapping in pyproject.toml.
+.links/ready: Makefile $(wildcard pastforward/*)
+	@rm -rf .links
+	@mkdir -p .links/pastforward
+	@ln -s $(abspath $(wildcard pastforward/*) $(PACKAGES) papers benchmarks) .links/pastforward/
+	@touch $@
+
 setup: $(VENV)/ready .jars/kafka/ready .jars/spark/ready .jars/kafka/classes.jsa $(VENV)/kernels ## virtual environment, jars, compiled kernels
 
 run: setup ## a broker, a worker, and a scene to watch
 	$(BIN)/pastforward demo
 
-test: setup lint ## linters and all tests, against a real broker
+test: setup $(VENV)/all-kernels lint ## linters and all tests, against a real broker
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup
 
-lint: $(VENV)/ready ## formatter, linter, types, direction of dependencies
+lint: $(VENV)/ready .links/ready ## formatter, linter, types, direction of dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory types layers
 
-bench: setup ## every figure that the documents state
+types: $(VENV)/ready .links/ready ## type checker alone
+	MYPYPATH=.links $(BIN)/mypy
+
+layers: $(VENV)/ready .links/ready ## direction of dependencies alone
+	cd .links && $(abspath $(BIN))/lint-imports --config ../pyproject.toml
+
+bench: setup $(VENV)/all-kernels ## every figure that the documents state
 	$(BIN)/pastforward bench all
 
-soak: setup ## the long forms of the kill tests
+soak: setup $(VENV)/all-kernels ## the long forms of the kill tests
 	HYPOTHESIS_SOAK=1 $(BIN)/pytest -m soak --timeout 7200
 
 clean: ## everything that set-up and runs have made
-	rm -rf $(VENV) .jars .pastforward build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
+	rm -rf $(VENV) .links .jars .pastforward build dist *.egg-info */build */*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

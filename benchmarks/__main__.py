@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME …`, as `pastforward bench NAME …` runs it: an error that the user can mend is one line."""
+"""`python -m pastforward.benchmarks NAME …`, as `pastforward bench NAME …` runs it: an error that the user can mend is one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 
 from pastforward.errors import UserError
 
-MODULES: Final = {"papers": "benchmarks.papers.runner"}
+# of the papers
+MODULES: Final = {"papers": "papers.figures.runner", "routing": "papers.lo_chiu.experiments"}
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     sys.argv = [program, *arguments]
     # as an exception, so that whatever has been started is stopped on the way out
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    run = importlib.import_module(MODULES.get(name, f"benchmarks.{name}")).main
+    run = importlib.import_module(f"pastforward.{MODULES.get(name, f'benchmarks.{name}')}").main
     try:
         run(prog_name=program) if isinstance(run, click.Command) else run()
     except UserError as error:

@@ -1,6 +1,6 @@
 """Codecs side by side: microseconds a record, in chunks, for a publication with ten attributes. One core, best of several rounds.
 
-`python -m benchmarks.codecs`; `--records` sets the size of a chunk. All contenders read the same records in the same run.
+`python -m pastforward.benchmarks.codecs`; `--records` sets the size of a chunk. All contenders read the same records in the same run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-import schemas
-from matching.values import Point
-from schemas import Notification, NotificationColumns, Publication, Rendezvous, Texts
-from schemas.definitions import canonical_form, current
-from schemas.plain import plain_record
+from pastforward import schemas
+from pastforward.matching.values import Point
+from pastforward.schemas import Notification, NotificationColumns, Publication, Rendezvous, Texts
+from pastforward.schemas.definitions import canonical_form, current
+from pastforward.schemas.plain import plain_record
 
 HEADER = 10  # bytes of the single-object encoding before the record
 _ROUNDS = 5  # at least

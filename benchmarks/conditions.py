@@ -7,8 +7,8 @@ from collections.abc import Callable
 from time import thread_time
 from typing import Final, NamedTuple, TypeVar
 
-from matching import Condition
-from matching.shapes import forget_shapes
+from pastforward.matching import Condition
+from pastforward.matching.shapes import forget_shapes
 
 Given = TypeVar("Given")
 

@@ -1,8 +1,8 @@
 """The history against the clock: ingest, backfill, narrow reads, compaction. Two cores, 2 GB for the driver.
 
-    python -m benchmarks.history                 all of it, in full size
-    python -m benchmarks.history --scale 0.01    the same with less of everything: minutes, to see that it runs
-    python -m benchmarks.history --only ingest   one of them; with --data, tables are kept for the next run
+    python -m pastforward.benchmarks.history                 all of it, in full size
+    python -m pastforward.benchmarks.history --scale 0.01    the same with less of everything: minutes, to see that it runs
+    python -m pastforward.benchmarks.history --only ingest   one of them; with --data, tables are kept for the next run
 
 What is compared is measured in one run. Results go to `results/history.json`, where those of several runs of one scale come together, the
 figure to `docs/img/history.svg`.
@@ -27,25 +27,25 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.options import IMAGES, RESULTS, settings_for, share
-from matching import Condition
-from matching.oracle import Subscription
 from pastforward import broker, topics
+from pastforward.benchmarks.options import IMAGES, RESULTS, settings_for, share
 from pastforward.client import Client
+from pastforward.matching import Condition
+from pastforward.matching.oracle import Subscription
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
 from pastforward.settings import Settings
-from schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
-from spark_batch.backfill import answers
-from spark_batch.commit import Commit
-from spark_batch.compact import compact
-from spark_batch.files import WRITTEN, File
-from spark_batch.ingest import ingest
-from spark_batch.kafka import MakeRegistry
-from spark_batch.order import order_text
-from spark_batch.outbox import Encoder, write_run
-from spark_batch.prune import reachable
-from spark_batch.requests import Open
-from spark_batch.session import make_session
-from spark_batch.tables import (
+from pastforward.spark_batch.backfill import answers
+from pastforward.spark_batch.commit import Commit
+from pastforward.spark_batch.compact import compact
+from pastforward.spark_batch.files import WRITTEN, File
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.kafka import MakeRegistry
+from pastforward.spark_batch.order import order_text
+from pastforward.spark_batch.outbox import Encoder, write_run
+from pastforward.spark_batch.prune import reachable
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.session import make_session
+from pastforward.spark_batch.tables import (
     PUBLICATIONS,
     Places,
     ensure_outbox,
@@ -54,7 +54,7 @@ from spark_batch.tables import (
     read_publications,
     spark_schema,
 )
-from streams.routing import Directory
+from pastforward.streams.routing import Directory
 
 HOUR: Final = 3_600_000_000
 DAYS: Final = 30

@@ -29,13 +29,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.conditions import LOADS
-from benchmarks.generators import matching as loads
-from benchmarks.generators.matching import Load
-from benchmarks.options import RESULTS, listed
-from matching import Condition, Index
-from matching.algorithms import NAMES
-from matching.index import NewSubscription
+from pastforward.benchmarks.conditions import LOADS
+from pastforward.benchmarks.generators import matching as loads
+from pastforward.benchmarks.generators.matching import Load
+from pastforward.benchmarks.options import RESULTS, listed
+from pastforward.matching import Condition, Index
+from pastforward.matching.algorithms import names
+from pastforward.matching.index import NewSubscription
 
 PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn")
 BATCH: Final = 1000
@@ -372,13 +372,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the subscriptions")
     parser.add_argument("--only", help=f"which pieces, with commas: {', '.join(PIECES)}")
-    parser.add_argument("--algorithms", default=",".join(NAMES), help=f"which ones, with commas: {', '.join(NAMES)}")
+    parser.add_argument(
+        "--algorithms", default=",".join(names()), help=f"which ones, with commas: {', '.join(names())}"
+    )
     parser.add_argument("--kept", type=Path, default=RESULTS / "matching.json", help="measured so far")
     parser.add_argument("--plot", type=Path, default=RESULTS / "matching.png")
     given = parser.parse_args()
     try:
         pieces = listed(PIECES, given.only) if given.only is not None else list(PIECES)
-        algorithms = listed(NAMES, given.algorithms)
+        algorithms = listed(names(), given.algorithms)
     except ValueError as error:
         parser.error(str(error))
     if given.only is None:

@@ -27,14 +27,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.generators.stream import SEVERITIES, Interest, Record, interests, samples, subscriptions
-from benchmarks.options import Share, environment
-from benchmarks.routing_decision import ATTRIBUTES, catalog_text
-from benchmarks.stream import Bench, Worker, console
+from pastforward.benchmarks.generators.stream import SEVERITIES, Interest, Record, interests, samples, subscriptions
+from pastforward.benchmarks.options import Share, environment
+from pastforward.benchmarks.routing_decision import ATTRIBUTES, catalog_text
+from pastforward.benchmarks.stream import Bench, Worker, console
+from pastforward.schemas import Publication, Subscription, decode_notification, decode_rendezvous_chunk, encode
+from pastforward.schemas.columns import FROM_PUBLICATIONS, FROM_SUBSCRIPTIONS
 from pastforward.settings import Settings
 from pastforward.topics import TO_THE_END, Topics
-from schemas import Publication, Subscription, decode_notification, decode_rendezvous_chunk, encode
-from schemas.columns import FROM_PUBLICATIONS, FROM_SUBSCRIPTIONS
 
 PARTITIONS: Final = 16
 SCHEMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")

@@ -12,9 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from matching.condition import Condition
-from matching.oracle import SEMANTICS
-from streams.routing import SCHEMES, Catalog, Publication, Publications, Subscription, Subscriptions, make_scheme
+from pastforward.matching.condition import Condition
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.streams.routing import (
+    SCHEMES,
+    Catalog,
+    Publication,
+    Publications,
+    Subscription,
+    Subscriptions,
+    make_scheme,
+)
 
 PARTITIONS = 16
 ATTRIBUTES = 10

@@ -1,4 +1,4 @@
-"""The state figures: `python -m benchmarks.state`, one core, chunks of 1,000 through `apply` and `commit`, ids returned.
+"""The state figures: `python -m pastforward.benchmarks.state`, one core, chunks of 1,000 through `apply` and `commit`, ids returned.
 
 Each load runs in a process of its own, pinned to one core, so that its memory can be told. A time is the processor's: all
 threads of the process, RocksDB's flushes and compactions included; on an idle machine the clock says the same, and stands beside
@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.generators.state import Load, loads
-from benchmarks.options import RESULTS, beginning, share
-from state import compile_kernels, open_store
+from pastforward.benchmarks.generators.state import Load, loads
+from pastforward.benchmarks.options import RESULTS, beginning, share
+from pastforward.state import compile_kernels, open_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -169,7 +169,16 @@ def plot(chosen: list[Load], results: list[Result], file: Path) -> None:
 
 
 def in_own_process(load: Load, cpu: int) -> Result:
-    command = [sys.executable, "-P", "-m", "benchmarks.state", "--measure", json.dumps(asdict(load)), "--cpu", str(cpu)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pastforward.benchmarks.state",
+        "--measure",
+        json.dumps(asdict(load)),
+        "--cpu",
+        str(cpu),
+    ]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return Result(**json.loads(output))
 

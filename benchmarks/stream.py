@@ -31,12 +31,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.generators import stream as loads
-from benchmarks.options import RESULTS, Share, beginning, environment, settings_for
 from pastforward import broker as embedded
 from pastforward import topics
+from pastforward.benchmarks.generators import stream as loads
+from pastforward.benchmarks.options import RESULTS, Share, beginning, environment, settings_for
+from pastforward.schemas import Publication, decode_notification, encode
 from pastforward.settings import Settings
-from schemas import Publication, decode_notification, encode
 
 PARTITIONS: Final = 4
 SAMPLE: Final = 0.2  # seconds between two looks at the counters
@@ -246,7 +246,16 @@ class Bench:
     def stock(self, kind: str, topic: str, count: int) -> float:
         with console.status(f"{kind} on {topic}"):
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "benchmarks.stream_stock", kind, self.broker.bootstrap, topic, str(count)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "pastforward.benchmarks.stream_stock",
+                    kind,
+                    self.broker.bootstrap,
+                    topic,
+                    str(count),
+                ],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -1,4 +1,4 @@
-"""What the workers are held against, each in a process of its own: `python -m benchmarks.stream_stock consumer|faust BOOTSTRAP TOPIC N`.
+"""What the workers are held against, each in a process of its own: `python -m pastforward.benchmarks.stream_stock KIND BOOTSTRAP TOPIC N`.
 
 `consumer`: a bare confluent-kafka consumer that does nothing with what it reads. `faust`: a stock Faust agent that only decodes each
 record, Avro with fastavro, JSON with orjson. Both print the records a second, from the first record to the N-th.
@@ -45,7 +45,7 @@ def agent(bootstrap: str, topic: str, count: int) -> None:
     import faust
     import orjson
 
-    from schemas.definitions import canonical_form, current
+    from pastforward.schemas.definitions import canonical_form, current
 
     schema: Any = fastavro.parse_schema(json.loads(canonical_form(current("publication").schema)))
     app = faust.App(

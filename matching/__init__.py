@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from matching.condition import Condition
-from matching.errors import ConditionError
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching.condition import Condition
+from pastforward.matching.errors import ConditionError
+from pastforward.matching.values import Box, Circle, Path, Point
 
 if TYPE_CHECKING:
-    from matching.index import Index
-    from matching.warm import compile_kernels
+    from pastforward.matching.index import Index
+    from pastforward.matching.warm import compile_kernels
 
 __all__ = ["Box", "Circle", "Condition", "ConditionError", "Index", "Path", "Point", "compile_kernels"]
 
 # Kernels take a second to import: who only writes conditions does not wait for them.
-_LAZY = {"Index": "matching.index", "compile_kernels": "matching.warm"}
+_LAZY = {"Index": "pastforward.matching.index", "compile_kernels": "pastforward.matching.warm"}
 
 
 def __getattr__(name: str) -> Any:

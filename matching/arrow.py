@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
-from matching.checking import batch_at, known_at
-from matching.columns import (
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.machine import load_i32, load_i64, load_u8
+from pastforward.columns.scalars import Int
+from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
+from pastforward.matching.checking import batch_at, known_at
+from pastforward.matching.columns import (
     BOOLEAN_COLUMN,
     FLOAT64_COLUMN,
     INT64_COLUMN,
@@ -27,12 +30,9 @@ from matching.columns import (
     Batch,
     put_value,
 )
-from matching.kernel import inner, kernel
-from matching.machine import load_i32, load_i64, load_u8
-from matching.normal_form import PREVIOUS
-from matching.reference import Pinned, pin, reference
-from matching.scalars import Int
-from matching.strings import StringView
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.reference import Pinned, pin, reference
+from pastforward.matching.strings import StringView
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

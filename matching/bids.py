@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from matching.families import classify, value_of
-from matching.merge import meet
-from matching.normal_form import ANY, Constraint, Disjunct, Family, NormalForm
-from matching.oracle import Publication, Said, Semantics, disjuncts_fit, offers
-from matching.values import Value
+from pastforward.matching.families import classify, value_of
+from pastforward.matching.merge import meet
+from pastforward.matching.normal_form import ANY, Constraint, Disjunct, Family, NormalForm
+from pastforward.matching.oracle import Publication, Said, Semantics, disjuncts_fit, offers
+from pastforward.matching.values import Value
 
 _ORDERED: Final = (Family.BOOLEAN, Family.NUMBER, Family.STRING, Family.TIMESTAMP)
 

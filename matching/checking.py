@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from matching.columns import Batch
-from matching.kernel import inner, kernel
-from matching.reference import reference
-from matching.scalars import Int
-from matching.verification import NO, UNSURE, Known, sort_by_row, verify
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching.columns import Batch
+from pastforward.matching.reference import reference
+from pastforward.matching.verification import NO, UNSURE, Known, sort_by_row, verify
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]

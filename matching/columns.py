@@ -14,7 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching.attributes import (
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.machine import load_i32, load_i64, load_u8
+from pastforward.columns.scalars import Int
+from pastforward.matching.attributes import (
     BOOLEAN,
     BOX,
     CIRCLE,
@@ -25,8 +28,7 @@ from matching.attributes import (
     STRING,
     TIMESTAMP,
 )
-from matching.kernel import inner, kernel
-from matching.keys import (
+from pastforward.matching.keys import (
     GEOMETRY_KEY,
     OTHER,
     OTHER_KEY,
@@ -38,11 +40,9 @@ from matching.keys import (
     string_key,
     timestamp_key,
 )
-from matching.machine import load_i32, load_i64, load_u8
-from matching.normal_form import PREVIOUS
-from matching.scalars import Int
-from matching.strings import StringView, find_bytes
-from matching.topics import TopicView, check_topic, find_topic
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.strings import StringView, find_bytes
+from pastforward.matching.topics import TopicView, check_topic, find_topic
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

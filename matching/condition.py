@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from matching import shapes
-from matching.errors import ConditionError, shown
-from matching.evaluate import holds, satisfies
-from matching.limits import MAX_DISJUNCTS, MAX_PREDICATES
-from matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, Family, NormalForm, PatternKind
-from matching.predicates import (
+from pastforward.matching import shapes
+from pastforward.matching.errors import ConditionError, shown
+from pastforward.matching.evaluate import holds, satisfies
+from pastforward.matching.limits import MAX_DISJUNCTS, MAX_PREDICATES
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, Family, NormalForm, PatternKind
+from pastforward.matching.predicates import (
     Predicate,
     alternatives,
     build,
@@ -20,7 +20,7 @@ from matching.predicates import (
     predicates_of,
     too_many_disjuncts,
 )
-from matching.printing import condition_text, predicate_text, value_text
+from pastforward.matching.printing import condition_text, predicate_text, value_text
 
 
 class Cost(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matching.families import classify
-from matching.merge import admits
-from matching.normal_form import Constraint, Disjunct, Family, NormalForm
+from pastforward.matching.families import classify
+from pastforward.matching.merge import admits
+from pastforward.matching.normal_form import Constraint, Disjunct, Family, NormalForm
 
 
 def satisfies(constraint: Constraint, value: object) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from matching import records as r
-from matching.errors import shown
-from matching.evaluate import satisfies
-from matching.normal_form import NULL, PREVIOUS, Constraint
-from matching.predicates import predicates_of
-from matching.printing import predicate_text
-from matching.registry import Registry
+from pastforward.matching import records as r
+from pastforward.matching.errors import shown
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.normal_form import NULL, PREVIOUS, Constraint
+from pastforward.matching.predicates import predicates_of
+from pastforward.matching.printing import predicate_text
+from pastforward.matching.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from matching.normal_form import MAX_COMPONENT, Constant, Family
-from matching.values import Box, Circle, Path, Point, Value
+from pastforward.matching.normal_form import MAX_COMPONENT, Constant, Family
+from pastforward.matching.values import Box, Circle, Path, Point, Value
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching.arrow import Layouts, columns_at, fill_batch, int64_column, string_bytes
-from matching.blocks.kernels import find
-from matching.blocks.references import blocks_at
-from matching.checking import batch_at, checked, known_at
-from matching.columns import FlatBatch
-from matching.kernel import kernel
-from matching.registry import Registry
-from matching.scalars import Int
+from pastforward.columns.kernel import kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching.arrow import Layouts, columns_at, fill_batch, int64_column, string_bytes
+from pastforward.matching.blocks.kernels import find
+from pastforward.matching.blocks.references import blocks_at
+from pastforward.matching.checking import batch_at, checked, known_at
+from pastforward.matching.columns import FlatBatch
+from pastforward.matching.registry import Registry
 
 I64 = npt.NDArray[np.int64]
 

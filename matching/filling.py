@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching.attributes import STRING, Attributes
-from matching.checking import batch_at, known_at
-from matching.columns import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, string_column, writable
-from matching.flat import Texts
-from matching.kernel import kernel
-from matching.normal_form import PREVIOUS
-from matching.scalars import Int
-from matching.topics import check_topic, find_topic
+from pastforward.columns.kernel import kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching.attributes import STRING, Attributes
+from pastforward.matching.checking import batch_at, known_at
+from pastforward.matching.columns import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, string_column, writable
+from pastforward.matching.flat import Texts
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.topics import check_topic, find_topic
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

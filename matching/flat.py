@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.records import EQUAL_STRING, HAS_HIGH, HAS_LOW, STRINGS
+from pastforward.matching.records import EQUAL_STRING, HAS_HIGH, HAS_LOW, STRINGS
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

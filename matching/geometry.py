@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar
 
 from numba.extending import register_jitable
 
-from matching.normal_form import Relation, Shape
-from matching.values import Box, Circle, Point
+from pastforward.matching.normal_form import Relation, Shape
+from pastforward.matching.values import Box, Circle, Point
 
 EARTH_RADIUS_M: Final = 6_371_008.8  # the mean radius of the WGS 84 ellipsoid, as the IUGG defines it
 HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther apart

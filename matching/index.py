@@ -13,33 +13,40 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching import records as r
-from matching.algorithms import create
-from matching.algorithms.auto import Auto
-from matching.algorithms.linear import scan_all
-from matching.arrow import Layouts, int64_column
-from matching.attributes import Attributes
-from matching.checking import answers_of, check
-from matching.columns import NEVER_EXPIRES, NO_TIME, Batch
-from matching.condition import Condition
-from matching.errors import shown
-from matching.explanation import Explanation, explain
-from matching.families import is_encodable, path_components
-from matching.few import ROWS, Few
-from matching.filling import Placed
-from matching.flat import Flat, Places, Texts, settle
-from matching.locks import ReadWriteLock
-from matching.memory import give_back
-from matching.normal_form import Constraint, Disjunct, NormalForm
-from matching.one import One
-from matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
-from matching.parts import PartsBuilder
-from matching.predicate_table import read_predicates, semantics_of
-from matching.publications import FromAttributes, FromTable, FromValues, Publications, moment, without_previous
-from matching.records import HAS_TOPIC, Parts
-from matching.registry import Registry
-from matching.strings import gather, joined
-from matching.verification import NO, UNSURE
+from pastforward.matching import records as r
+from pastforward.matching.algorithms import create
+from pastforward.matching.algorithms.auto import Auto
+from pastforward.matching.algorithms.linear import scan_all
+from pastforward.matching.arrow import Layouts, int64_column
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.checking import answers_of, check
+from pastforward.matching.columns import NEVER_EXPIRES, NO_TIME, Batch
+from pastforward.matching.condition import Condition
+from pastforward.matching.errors import shown
+from pastforward.matching.explanation import Explanation, explain
+from pastforward.matching.families import is_encodable, path_components
+from pastforward.matching.few import ROWS, Few
+from pastforward.matching.filling import Placed
+from pastforward.matching.flat import Flat, Places, Texts, settle
+from pastforward.matching.locks import ReadWriteLock
+from pastforward.matching.memory import give_back
+from pastforward.matching.normal_form import Constraint, Disjunct, NormalForm
+from pastforward.matching.one import One
+from pastforward.matching.oracle import Scope, Semantics, TimeMode, disjuncts_fit
+from pastforward.matching.parts import PartsBuilder
+from pastforward.matching.predicate_table import read_predicates, semantics_of
+from pastforward.matching.publications import (
+    FromAttributes,
+    FromTable,
+    FromValues,
+    Publications,
+    moment,
+    without_previous,
+)
+from pastforward.matching.records import HAS_TOPIC, Parts
+from pastforward.matching.registry import Registry
+from pastforward.matching.strings import gather, joined
+from pastforward.matching.verification import NO, UNSURE
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

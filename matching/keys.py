@@ -16,10 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from matching.attributes import FLOAT, INTEGER
-from matching.kernel import inner, kernel
-from matching.machine import bits_of_float, float_of_bits
-from matching.scalars import Int
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.machine import bits_of_float, float_of_bits
+from pastforward.columns.scalars import Int
+from pastforward.matching.attributes import FLOAT, INTEGER
 
 # Tags beyond those of `matching.attributes`.
 OTHER: Final = 0  # a type that no predicate speaks of: present, and that is all

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from matching.errors import ConditionError
-from matching.families import is_encodable
-from matching.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_WRITTEN_CONSTANTS, MAX_WRITTEN_PREDICATES
-from matching.normal_form import Family, Relation
-from matching.scan import NUMBER_MARK, NUMBERS_MARK, STRING_MARK, STRINGS_MARK, Slot, is_closed
+from pastforward.matching.errors import ConditionError
+from pastforward.matching.families import is_encodable
+from pastforward.matching.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_WRITTEN_CONSTANTS, MAX_WRITTEN_PREDICATES
+from pastforward.matching.normal_form import Family, Relation
+from pastforward.matching.scan import NUMBER_MARK, NUMBERS_MARK, STRING_MARK, STRINGS_MARK, Slot, is_closed
 
 _WORDS: Final = re.compile(
     r"""

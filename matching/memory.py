@@ -7,7 +7,7 @@ from sys import getsizeof
 
 import pyarrow as pa
 
-from matching.values import Box, Circle, Point
+from pastforward.matching.values import Box, Circle, Point
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 

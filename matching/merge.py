@@ -13,9 +13,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from matching import geometry
-from matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP
-from matching.normal_form import (
+from pastforward.matching import geometry
+from pastforward.matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP
+from pastforward.matching.normal_form import (
     Constant,
     Constraint,
     Family,
@@ -26,8 +26,8 @@ from matching.normal_form import (
     path_after_subtree,
     string_after_prefix,
 )
-from matching.patterns import matches
-from matching.values import Box, Circle, Point
+from pastforward.matching.patterns import matches
+from pastforward.matching.values import Box, Circle, Point
 
 
 def admits(constraint: Constraint, constant: Any) -> bool:

@@ -46,7 +46,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from matching.values import Box, Circle, Point
+from pastforward.matching.values import Box, Circle, Point
 
 PREVIOUS: Final = "previous."
 

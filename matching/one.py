@@ -10,18 +10,18 @@ from typing import Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import INTEGER, STRING
-from matching.blocks.kernels import find
-from matching.blocks.references import blocks_at
-from matching.checking import batch_at, checked, known_at
-from matching.columns import empty_batch, put_value
-from matching.kernel import kernel
-from matching.machine import load_i32, load_i64
-from matching.normal_form import PREVIOUS
-from matching.publications import encoded
-from matching.reference import pin
-from matching.registry import Registry
-from matching.scalars import Bool, Int
+from pastforward.columns.kernel import kernel
+from pastforward.columns.machine import load_i32, load_i64
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.attributes import INTEGER, STRING
+from pastforward.matching.blocks.kernels import find
+from pastforward.matching.blocks.references import blocks_at
+from pastforward.matching.checking import batch_at, checked, known_at
+from pastforward.matching.columns import empty_batch, put_value
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.publications import encoded
+from pastforward.matching.reference import pin
+from pastforward.matching.registry import Registry
 
 I32 = npt.NDArray[np.int32]
 

@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from matching.evaluate import satisfies
-from matching.merge import meet
-from matching.normal_form import ALWAYS, NULL, PREVIOUS, Constraint, Disjunct, NormalForm
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.merge import meet
+from pastforward.matching.normal_form import ALWAYS, NULL, PREVIOUS, Constraint, Disjunct, NormalForm
 
 Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
 Scope: TypeAlias = Literal["overlap", "subtree"]

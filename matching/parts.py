@@ -12,11 +12,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching import records as r
-from matching.attributes import FLOAT, INTEGER
-from matching.families import path_text
-from matching.kernel import inner, kernel
-from matching.keys import (
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching import records as r
+from pastforward.matching.attributes import FLOAT, INTEGER
+from pastforward.matching.families import path_text
+from pastforward.matching.keys import (
     BOOLEAN_KEY,
     GEOMETRY_KEY,
     NUMBER_KEY,
@@ -29,9 +30,9 @@ from matching.keys import (
     string_key,
     timestamp_key,
 )
-from matching.merge import canonical
-from matching.normal_form import Constant, Constraint, Disjunct, Family, Pattern, PatternKind
-from matching.records import (
+from pastforward.matching.merge import canonical
+from pastforward.matching.normal_form import Constant, Constraint, Disjunct, Family, Pattern, PatternKind
+from pastforward.matching.records import (
     EQUAL_STRING,
     EXCLUDED,
     HAS_HIGH,
@@ -43,8 +44,7 @@ from matching.records import (
     STRINGS,
     SUBSTRING,
 )
-from matching.scalars import Int
-from matching.strings import Strings, joined
+from pastforward.matching.strings import Strings, joined
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

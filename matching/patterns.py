@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import re2
 
-from matching.limits import MAX_REGEX_BYTES
-from matching.normal_form import Pattern, PatternKind
-from matching.shape_cache import ShapeCache
+from pastforward.matching.limits import MAX_REGEX_BYTES
+from pastforward.matching.normal_form import Pattern, PatternKind
+from pastforward.matching.shape_cache import ShapeCache
 
 ANY_RUN: Final = "%"
 ANY_ONE: Final = "_"

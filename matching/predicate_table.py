@@ -24,24 +24,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching import records as r
-from matching.attributes import FLOAT
-from matching.columns import string_column, times
-from matching.families import Instant
-from matching.kernel import kernel
-from matching.keys import NAN, canonical_float
-from matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP, MAX_DISJUNCTS
-from matching.normal_form import Constraint, Disjunct
-from matching.oracle import Semantics
-from matching.parts import PartsBuilder
-from matching.predicates import (
+from pastforward.columns.kernel import kernel
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching import records as r
+from pastforward.matching.attributes import FLOAT
+from pastforward.matching.columns import string_column, times
+from pastforward.matching.families import Instant
+from pastforward.matching.keys import NAN, canonical_float
+from pastforward.matching.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP, MAX_DISJUNCTS
+from pastforward.matching.normal_form import Constraint, Disjunct
+from pastforward.matching.oracle import Semantics
+from pastforward.matching.parts import PartsBuilder
+from pastforward.matching.predicates import (
     Predicate,
     alternatives,
     checked_name,
     multiplied_out,
     too_many_disjuncts,
 )
-from matching.records import (
+from pastforward.matching.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,
@@ -68,10 +69,9 @@ from matching.records import (
     TIMESTAMPS,
     Parts,
 )
-from matching.registry import Registry
-from matching.scalars import Bool, Int
-from matching.topics import first_wrong_topic
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching.registry import Registry
+from pastforward.matching.topics import first_wrong_topic
+from pastforward.matching.values import Box, Circle, Path, Point
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

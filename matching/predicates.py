@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from matching.errors import ConditionError, shown
-from matching.families import classify, is_encodable, path_text, value_of
-from matching.limits import (
+from pastforward.matching.errors import ConditionError, shown
+from pastforward.matching.families import classify, is_encodable, path_text, value_of
+from pastforward.matching.limits import (
     FIRST_TIMESTAMP,
     LAST_TIMESTAMP,
     MAX_DISJUNCTS,
@@ -33,8 +33,8 @@ from matching.limits import (
     MAX_PATH_DEPTH,
     MAX_PATTERN_LENGTH,
 )
-from matching.merge import below_path, limited, meet, of_members, with_prefix
-from matching.normal_form import (
+from pastforward.matching.merge import below_path, limited, meet, of_members, with_prefix
+from pastforward.matching.normal_form import (
     ANY,
     NULL,
     Constraint,
@@ -47,8 +47,8 @@ from matching.normal_form import (
     path_after_subtree,
     string_after_prefix,
 )
-from matching.patterns import ESCAPE, BadPattern, compile_like, compile_regex, like_pattern, read_like
-from matching.values import Path, Value
+from pastforward.matching.patterns import ESCAPE, BadPattern, compile_like, compile_regex, like_pattern, read_like
+from pastforward.matching.values import Path, Value
 
 
 class Predicate(NamedTuple):

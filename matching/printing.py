@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from math import isinf
 from typing import Final
 
-from matching.errors import shown
-from matching.lexer import RESERVED
-from matching.patterns import ESCAPE
-from matching.predicates import Predicate
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching.errors import shown
+from pastforward.matching.lexer import RESERVED
+from pastforward.matching.patterns import ESCAPE
+from pastforward.matching.predicates import Predicate
+from pastforward.matching.values import Box, Circle, Path, Point
 
 _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 

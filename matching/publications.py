@@ -9,20 +9,20 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from matching import attributes as tags
-from matching.arrow import Layouts, export, fill, string_bytes
-from matching.attributes import Attributes
-from matching.columns import SAID_ABSENT, Batch, FlatBatch, batch_of_table, settle_columns
-from matching.errors import shown
-from matching.evaluate import satisfies
-from matching.families import Instant, classify
-from matching.filling import Placed, filled
-from matching.keys import OTHER
-from matching.normal_form import PREVIOUS, Constraint, Family, NormalForm
-from matching.parts import float_bits, hull
-from matching.reference import pin
-from matching.registry import Registry
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching import attributes as tags
+from pastforward.matching.arrow import Layouts, export, fill, string_bytes
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.columns import SAID_ABSENT, Batch, FlatBatch, batch_of_table, settle_columns
+from pastforward.matching.errors import shown
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.families import Instant, classify
+from pastforward.matching.filling import Placed, filled
+from pastforward.matching.keys import OTHER
+from pastforward.matching.normal_form import PREVIOUS, Constraint, Family, NormalForm
+from pastforward.matching.parts import float_bits, hull
+from pastforward.matching.reference import pin
+from pastforward.matching.registry import Registry
+from pastforward.matching.values import Box, Circle, Path, Point
 
 _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 

@@ -20,9 +20,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
-from matching.kernel import inner, kernel
-from matching.keys import (
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
+from pastforward.matching.keys import (
     NUMBER_KEY,
     STRING_KEY,
     TIMESTAMP_KEY,
@@ -34,8 +35,7 @@ from matching.keys import (
     string_key,
     timestamp_key,
 )
-from matching.scalars import Bool, Int
-from matching.strings import StringView
+from pastforward.matching.strings import StringView
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]

@@ -14,17 +14,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching import records as r
-from matching.growing import longer
-from matching.kernel import inner, kernel
-from matching.keys import mix
-from matching.machine import prefetch
-from matching.memory import size_of
-from matching.merge import meet
-from matching.normal_form import PREVIOUS, Constraint, Disjunct
-from matching.parts import constraint_of_part
-from matching.predicates import checked_name
-from matching.records import (
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.machine import prefetch
+from pastforward.columns.scalars import Int
+from pastforward.matching import records as r
+from pastforward.matching.growing import longer
+from pastforward.matching.keys import mix
+from pastforward.matching.memory import size_of
+from pastforward.matching.merge import meet
+from pastforward.matching.normal_form import PREVIOUS, Constraint, Disjunct
+from pastforward.matching.parts import constraint_of_part
+from pastforward.matching.predicates import checked_name
+from pastforward.matching.records import (
     EQUAL_STRING,
     EXCLUDED,
     HAS_TOPIC,
@@ -46,11 +47,10 @@ from matching.records import (
     worst_size,
     write_record,
 )
-from matching.reference import Pinned, pin, reference
-from matching.scalars import Int
-from matching.strings import Strings
-from matching.topics import Topics
-from matching.verification import Known
+from pastforward.matching.reference import Pinned, pin, reference
+from pastforward.matching.strings import Strings
+from pastforward.matching.topics import Topics
+from pastforward.matching.verification import Known
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -13,17 +13,25 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from matching.errors import ConditionError, shown
-from matching.families import INT64_MAX, INT64_MIN, is_encodable, is_valid_shape, microseconds, number, path_components
-from matching.lexer import SHAPES, Lexer, Operand
-from matching.limits import MAX_MEMBERS, MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
-from matching.merge import meet, of_members
-from matching.normal_form import ANY, NULL, Constraint, Disjunct, Family, NormalForm
-from matching.predicates import BUILDERS, BadConstant, after_subtree, between, like, too_many_members
-from matching.scan import Slot, positions, scan
-from matching.shape_cache import ShapeCache
-from matching.syntax import Atom, disjuncts_of, parse
-from matching.values import Box, Circle, Point
+from pastforward.matching.errors import ConditionError, shown
+from pastforward.matching.families import (
+    INT64_MAX,
+    INT64_MIN,
+    is_encodable,
+    is_valid_shape,
+    microseconds,
+    number,
+    path_components,
+)
+from pastforward.matching.lexer import SHAPES, Lexer, Operand
+from pastforward.matching.limits import MAX_MEMBERS, MAX_PATH_DEPTH, MAX_SHAPES, MAX_SHAPES_WEIGHT, MAX_TEXT_LENGTH
+from pastforward.matching.merge import meet, of_members
+from pastforward.matching.normal_form import ANY, NULL, Constraint, Disjunct, Family, NormalForm
+from pastforward.matching.predicates import BUILDERS, BadConstant, after_subtree, between, like, too_many_members
+from pastforward.matching.scan import Slot, positions, scan
+from pastforward.matching.shape_cache import ShapeCache
+from pastforward.matching.syntax import Atom, disjuncts_of, parse
+from pastforward.matching.values import Box, Circle, Point
 
 _TIMESTAMP: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"

@@ -15,11 +15,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from matching.errors import ConditionError
-from matching.lexer import Operand, Tokens
-from matching.limits import MAX_DISJUNCTS, MAX_PREDICATES
-from matching.normal_form import Family
-from matching.predicates import FAMILY_NAMES, NEGATED, takes
+from pastforward.matching.errors import ConditionError
+from pastforward.matching.lexer import Operand, Tokens
+from pastforward.matching.limits import MAX_DISJUNCTS, MAX_PREDICATES
+from pastforward.matching.normal_form import Family
+from pastforward.matching.predicates import FAMILY_NAMES, NEGATED, takes
 
 
 @dataclass(frozen=True, slots=True)

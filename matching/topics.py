@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.growing import longer
-from matching.kernel import inner, kernel
-from matching.keys import mix
-from matching.scalars import Bool, Int
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.growing import longer
+from pastforward.matching.keys import mix
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

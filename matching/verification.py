@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
-from matching.columns import NO_TIME, SAID_ABSENT, Batch
-from matching.kernel import inner
-from matching.keys import OTHER, compare_numbers
-from matching.machine import prefetch
-from matching.records import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import prefetch
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
+from pastforward.matching.columns import NO_TIME, SAID_ABSENT, Batch
+from pastforward.matching.keys import OTHER, compare_numbers
+from pastforward.matching.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,
@@ -66,9 +67,8 @@ from matching.records import (
     read_32,
     read_64,
 )
-from matching.scalars import Bool, Int
-from matching.strings import StringView, compare_bytes, equal_bytes
-from matching.topics import TopicView, topic_meets
+from pastforward.matching.strings import StringView, compare_bytes, equal_bytes
+from pastforward.matching.topics import TopicView, topic_meets
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]

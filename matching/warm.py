@@ -1,6 +1,6 @@
 """Compiles the kernels, so that neither a test nor a worker's start waits for them: Numba keeps what it has compiled.
 
-Those of the papers' algorithms are compiled by `matching.algorithms.warm`, which can be done at the same time.
+Those of the papers' algorithms are compiled by `papers.warm`, which can be done at the same time.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from matching.condition import Condition
-from matching.index import Index
-from matching.oracle import SEMANTICS
-from matching.publications import attributes_of
-from matching.values import Box, Point
+from pastforward.matching.condition import Condition
+from pastforward.matching.index import Index
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.publications import attributes_of
+from pastforward.matching.values import Box, Point
 
 CONDITIONS = (
     "a = 1 AND b BETWEEN 2 AND 5 AND c > 0.5",
@@ -26,6 +26,7 @@ CONDITIONS = (
 def compile_kernels() -> None:
     """A small load through every way in of the default."""
     exercise(Index())
+    exercise(Index(algorithm="linear"))
     # by the thousand, subscriptions are laid out at once
     numbers = np.arange(4000)
     at_once = Index()

@@ -18,12 +18,11 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from matching.values import Value
 from pastforward import broker, topics
 from pastforward.absence import Absence
+from pastforward.matching.values import Value
 from pastforward.registry import open_registry
-from pastforward.settings import Settings, load
-from schemas import (
+from pastforward.schemas import (
     Best,
     BestOffer,
     Notification,
@@ -35,9 +34,10 @@ from schemas import (
     decode_notification,
     encode,
 )
-from schemas.acceptance import accept_publication, accept_subscription
-from schemas.records import Scope, Semantics, TimeBasis, Where
-from schemas.times import micros_of
+from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
+from pastforward.schemas.times import micros_of
+from pastforward.settings import Settings, load
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
 GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes is given up

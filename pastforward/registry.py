@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pastforward.errors import UserError
+from pastforward.schemas import Registry
 from pastforward.settings import Settings
 from pastforward.topics import Topics
-from schemas import Registry
 
 
 def open_registry(settings: Settings) -> Registry | None:
     """None: records are written in Avro's single-object encoding."""
     if not settings.schema_registry_url:
         return None
-    from schemas.registry import SchemaRegistry  # its HTTP client takes a while to import
+    from pastforward.schemas.registry import SchemaRegistry  # its HTTP client takes a while to import
 
     topics = Topics(settings.topic_prefix)
     subjects = {

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from pastforward.columns import plugins
 from pastforward.errors import UserError
 
 PREFIX: Final = "PASTFORWARD_"
@@ -90,6 +91,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _algorithm(text: str) -> str:
+    known = ("auto", "linear")
+    if text not in known and text not in plugins.installed(plugins.ALGORITHMS):
+        plugins.load("algorithm", plugins.ALGORITHMS, text, known)  # which says why not
+    return text
+
+
 def _prefix(text: str) -> str:
     # Kafka's own rule for topic names, less the 30 characters that ours may add.
     if not re.fullmatch(r"[A-Za-z0-9._-]{0,200}", text):
@@ -133,6 +141,9 @@ class Settings:
     routing_depth: int = _setting(_count(1, 64), 1, "how many components of a topic decide its partition (dewey)")
     layout: str = _setting(_one_of("dual", "two"), "dual", "how keys lie on disk")
     index: str = _setting(_one_of("memory", "disk"), "memory", "where subscriptions are looked up")
+    algorithm: str = _setting(
+        _algorithm, "auto", "how subscriptions are found in memory: `auto`, `linear`, or one of the papers'"
+    )
     history: str = _setting(_some, "", "path or URL of the history table")
     delivery: str = _setting(
         _one_of("exactly-once", "at-least-once"), "exactly-once", "what a notification is promised"

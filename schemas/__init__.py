@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schemas.codec import (
+from pastforward.schemas.codec import (
     Format,
     Registry,
     canonical_publication,
@@ -21,7 +21,7 @@ from schemas.codec import (
     decode_subscription,
     encode,
 )
-from schemas.columns import (
+from pastforward.schemas.columns import (
     NEVER,
     NotificationColumns,
     PublicationColumns,
@@ -29,8 +29,8 @@ from schemas.columns import (
     SubscriptionColumns,
     Texts,
 )
-from schemas.errors import SchemaError, is_fault, refusal
-from schemas.records import (
+from pastforward.schemas.errors import SchemaError, is_fault, refusal
+from pastforward.schemas.records import (
     BackfillRequest,
     Best,
     BestOffer,
@@ -47,14 +47,19 @@ from schemas.records import (
 )
 
 if TYPE_CHECKING:
-    from schemas.chunk_writer import (
+    from pastforward.schemas.chunk_writer import (
         encode_notifications,
         encode_rendezvous_publications,
         encode_rendezvous_subscriptions,
     )
-    from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
-    from schemas.entries import attributes_of
-    from schemas.warm import compile_kernels
+    from pastforward.schemas.chunks import (
+        decode_notifications,
+        decode_publications,
+        decode_rendezvous_chunk,
+        decode_subscriptions,
+    )
+    from pastforward.schemas.entries import attributes_of
+    from pastforward.schemas.warm import compile_kernels
 
 __all__ = [
     "NEVER",
@@ -107,15 +112,15 @@ __all__ = [
 
 # Kernels take a second to import: who encodes single records does not wait for them.
 _LAZY = {
-    "attributes_of": "schemas.entries",
-    "compile_kernels": "schemas.warm",
-    "decode_notifications": "schemas.chunks",
-    "decode_publications": "schemas.chunks",
-    "decode_rendezvous_chunk": "schemas.chunks",
-    "decode_subscriptions": "schemas.chunks",
-    "encode_notifications": "schemas.chunk_writer",
-    "encode_rendezvous_publications": "schemas.chunk_writer",
-    "encode_rendezvous_subscriptions": "schemas.chunk_writer",
+    "attributes_of": "pastforward.schemas.entries",
+    "compile_kernels": "pastforward.schemas.warm",
+    "decode_notifications": "pastforward.schemas.chunks",
+    "decode_publications": "pastforward.schemas.chunks",
+    "decode_rendezvous_chunk": "pastforward.schemas.chunks",
+    "decode_subscriptions": "pastforward.schemas.chunks",
+    "encode_notifications": "pastforward.schemas.chunk_writer",
+    "encode_rendezvous_publications": "pastforward.schemas.chunk_writer",
+    "encode_rendezvous_subscriptions": "pastforward.schemas.chunk_writer",
 }
 
 

@@ -17,16 +17,16 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
-from matching import Condition, ConditionError
-from matching.attributes import Attributes
-from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
-from matching.values import Box, Circle, Path, Point, Value
-from schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
-from schemas.condition_bytes import condition_bytes
-from schemas.errors import SchemaError, refusal
-from schemas.limits import MAX_ACCEPTED_BYTES, MAX_NAME_BYTES
-from schemas.plain import check_window
-from schemas.records import Predicate, Publication, Subscription, Where
+from pastforward.matching import Condition, ConditionError
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS, NormalForm
+from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
+from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.schemas.errors import SchemaError, refusal
+from pastforward.schemas.limits import MAX_ACCEPTED_BYTES, MAX_NAME_BYTES
+from pastforward.schemas.plain import check_window
+from pastforward.schemas.records import Predicate, Publication, Subscription, Where
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from schemas.errors import SchemaError
+from pastforward.schemas.errors import SchemaError
 
 Plain: TypeAlias = Any
 JsonSchema: TypeAlias = Any

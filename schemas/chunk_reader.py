@@ -13,15 +13,15 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import Attributes
-from schemas.avro_plain import Plain, compile_reader
-from schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
-from schemas.columns import Texts
-from schemas.definitions import Definition, by_fingerprint
-from schemas.entries import EntryList, Which
-from schemas.errors import SchemaError, refusal
-from schemas.kernels import read_avro, read_json
-from schemas.kernels.columns import (
+from pastforward.matching.attributes import Attributes
+from pastforward.schemas.avro_plain import Plain, compile_reader
+from pastforward.schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
+from pastforward.schemas.columns import Texts
+from pastforward.schemas.definitions import Definition, by_fingerprint
+from pastforward.schemas.entries import EntryList, Which
+from pastforward.schemas.errors import SchemaError, refusal
+from pastforward.schemas.kernels import read_avro, read_json
+from pastforward.schemas.kernels.columns import (
     BEGINS,
     COUNT,
     ENDS,
@@ -39,10 +39,10 @@ from schemas.kernels.columns import (
     SLOW,
     SPANS,
 )
-from schemas.kernels.finish import put_starts
-from schemas.kernels.names import rehash
-from schemas.program import LONGS, SMALLS, TEXTS, avro_program, json_program
-from schemas.subschema import field_type, named_types
+from pastforward.schemas.kernels.finish import put_starts
+from pastforward.schemas.kernels.names import rehash
+from pastforward.schemas.program import LONGS, SMALLS, TEXTS, avro_program, json_program
+from pastforward.schemas.subschema import field_type, named_types
 
 T = TypeVar("T")
 

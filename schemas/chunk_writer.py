@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.normal_form import NormalForm
-from schemas.avro_plain import Writer, compile_writer
-from schemas.codec import Format, Registry, avro_header, to_json
-from schemas.columns import (
+from pastforward.matching.normal_form import NormalForm
+from pastforward.schemas.avro_plain import Writer, compile_writer
+from pastforward.schemas.codec import Format, Registry, avro_header, to_json
+from pastforward.schemas.columns import (
     FROM_PUBLICATIONS,
     FROM_SUBSCRIPTIONS,
     NEVER,
@@ -26,14 +26,14 @@ from schemas.columns import (
     Texts,
     as_kernel,
 )
-from schemas.condition_bytes import condition_bytes
-from schemas.definitions import current
-from schemas.errors import SchemaError
-from schemas.kernels import write
-from schemas.limits import MAX_CANONICAL_BYTES
-from schemas.program import avro_program
-from schemas.subschema import field_type, named_types
-from schemas.value_fields import plain_value
+from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.schemas.definitions import current
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.kernels import write
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES
+from pastforward.schemas.program import avro_program
+from pastforward.schemas.subschema import field_type, named_types
+from pastforward.schemas.value_fields import plain_value
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -12,12 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from matching.normal_form import NormalForm
-from matching.values import Value
-from schemas import codec, condition_fields, plain, program, value_fields
-from schemas.chunk_reader import ChunkReader
-from schemas.codec import Registry
-from schemas.columns import (
+from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.values import Value
+from pastforward.schemas import codec, condition_fields, plain, program, value_fields
+from pastforward.schemas.chunk_reader import ChunkReader
+from pastforward.schemas.codec import Registry
+from pastforward.schemas.columns import (
     NEVER,
     Longs,
     NotificationColumns,
@@ -26,12 +26,12 @@ from schemas.columns import (
     SubscriptionColumns,
     as_kernel,
 )
-from schemas.errors import SchemaError, refusal
-from schemas.forms import Forms
-from schemas.kernels.columns import NULL_LONG
-from schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
-from schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
-from schemas.records import (
+from pastforward.schemas.errors import SchemaError, refusal
+from pastforward.schemas.forms import Forms
+from pastforward.schemas.kernels.columns import NULL_LONG
+from pastforward.schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
+from pastforward.schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
+from pastforward.schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
     Notification,

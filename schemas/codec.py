@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from matching.normal_form import NormalForm
-from schemas import plain
-from schemas.avro_plain import Plain
-from schemas.definitions import Definition, by_fingerprint, current
-from schemas.errors import SchemaError, refusal
-from schemas.fields import check_id, check_own
-from schemas.limits import (
+from pastforward.matching.normal_form import NormalForm
+from pastforward.schemas import plain
+from pastforward.schemas.avro_plain import Plain
+from pastforward.schemas.definitions import Definition, by_fingerprint, current
+from pastforward.schemas.errors import SchemaError, refusal
+from pastforward.schemas.fields import check_id, check_own
+from pastforward.schemas.limits import (
     MADE_UP,
     MAX_CANONICAL_BYTES,
     MAX_DEAD_LETTER_BYTES,
@@ -30,7 +30,7 @@ from schemas.limits import (
     MAX_REASON_BYTES,
     MAX_RECORD_BYTES,
 )
-from schemas.records import (
+from pastforward.schemas.records import (
     BackfillRequest,
     BestOffer,
     CanonicalPublication,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import Attributes
-from matching.values import Value
-from schemas.errors import SchemaError
-from schemas.records import Where
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.values import Value
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.records import Where
 
 if TYPE_CHECKING:
-    from schemas.forms import Forms
+    from pastforward.schemas.forms import Forms
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]

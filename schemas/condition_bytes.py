@@ -9,9 +9,9 @@ import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from matching.normal_form import Constraint, Family, NormalForm
-from matching.values import Box, Circle
-from schemas.dewey_text import path_text
+from pastforward.matching.normal_form import Constraint, Family, NormalForm
+from pastforward.matching.values import Box, Circle
+from pastforward.schemas.dewey_text import path_text
 
 _NULL: Final = b"\x00"
 _CLOSED: Final = (b"\x00", b"\x01")

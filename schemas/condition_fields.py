@@ -5,15 +5,25 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from matching.normal_form import Constant, Constraint, Family, NormalForm, Pattern, PatternKind, Relation, Shape, Test
-from matching.values import Box, Circle, Path, Point
-from schemas.avro_plain import Plain
-from schemas.dewey_text import path_components, path_text
-from schemas.errors import SchemaError
-from schemas.fields import Check, flag, many, one_of, optional, read_fields, text, wrong_type
-from schemas.records import OPERATORS, Disjuncts, Predicate, Where
-from schemas.times import micros_of
-from schemas.value_fields import attribute_name, attribute_value, plain_value
+from pastforward.matching.normal_form import (
+    Constant,
+    Constraint,
+    Family,
+    NormalForm,
+    Pattern,
+    PatternKind,
+    Relation,
+    Shape,
+    Test,
+)
+from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.schemas.avro_plain import Plain
+from pastforward.schemas.dewey_text import path_components, path_text
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.fields import Check, flag, many, one_of, optional, read_fields, text, wrong_type
+from pastforward.schemas.records import OPERATORS, Disjuncts, Predicate, Where
+from pastforward.schemas.times import micros_of
+from pastforward.schemas.value_fields import attribute_name, attribute_value, plain_value
 
 _SYMBOL_OF: Final = {operator: symbol for symbol, operator in OPERATORS.items()}
 _NO_VALUE: Final = frozenset(("is null", "is not null"))

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from fastavro.schema import to_parsing_canonical_form
 
-from schemas.avro_plain import JsonSchema, Plain, Writer, compile_reader, compile_writer
-from schemas.fingerprint import crc_64_avro
+from pastforward.schemas.avro_plain import JsonSchema, Plain, Writer, compile_reader, compile_writer
+from pastforward.schemas.fingerprint import crc_64_avro
 
 FOLDER: Final = Path(__file__).parent
 HISTORY: Final = FOLDER / "history"

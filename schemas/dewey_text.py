@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from schemas.errors import SchemaError
-from schemas.limits import MAX_PATH_COMPONENT, MAX_PATH_DEPTH
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.limits import MAX_PATH_COMPONENT, MAX_PATH_DEPTH
 
 _COMPONENT = re.compile(r"0|[1-9][0-9]{0,18}")
 _SHOWN = 80  # of a wrong path, enough to find it

@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP, Attributes
-from matching.values import Box, Circle, Path, Point, Value
-from schemas.times import datetime_of, micros_of
+from pastforward.matching.attributes import (
+    BOOLEAN,
+    BOX,
+    CIRCLE,
+    FLOAT,
+    INTEGER,
+    PATH,
+    POINT,
+    STRING,
+    TIMESTAMP,
+    Attributes,
+)
+from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.schemas.times import datetime_of, micros_of
 
 Which = slice | npt.NDArray[np.int64]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
-from schemas.dewey_text import check_path
-from schemas.errors import SchemaError
-from schemas.limits import MADE_UP, MAX_ID_BYTES
-from schemas.times import check_micros, micros_of_text
+from pastforward.schemas.dewey_text import check_path
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.limits import MADE_UP, MAX_ID_BYTES
+from pastforward.schemas.times import check_micros, micros_of_text
 
 T = TypeVar("T")
 Check = Callable[[Any, str], T]

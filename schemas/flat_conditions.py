@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.flat import Flat, Texts
-from schemas.chunk_reader import SEED
-from schemas.columns import as_kernel
-from schemas.forms import Forms
-from schemas.kernels import read_conditions as kernel
+from pastforward.matching.flat import Flat, Texts
+from pastforward.schemas.chunk_reader import SEED
+from pastforward.schemas.columns import as_kernel
+from pastforward.schemas.forms import Forms
+from pastforward.schemas.kernels import read_conditions as kernel
 
 _SMALLEST_PART: Final = (
     11  # bytes of a constraint: the name's length and a letter, family, bounds, and what there is not

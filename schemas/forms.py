@@ -9,10 +9,10 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from matching.normal_form import NormalForm
-from schemas import condition_fields
-from schemas.chunk_reader import part_reader
-from schemas.definitions import Definition
+from pastforward.matching.normal_form import NormalForm
+from pastforward.schemas import condition_fields
+from pastforward.schemas.chunk_reader import part_reader
+from pastforward.schemas.definitions import Definition
 
 SUBSCRIPTION = "CanonicalSubscription"
 PUBLICATION = "CanonicalPublication"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from schemas import errors
+from pastforward.schemas import errors
 
 T = TypeVar("T")
 R = TypeVar("R")

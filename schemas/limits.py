@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import matching.limits
+from pastforward.matching import limits as conditions
 
 # An id is part of keys on disk and of every notification: long enough for any URL, short enough to be copied about.
 MAX_ID_BYTES: Final = 512
@@ -35,10 +35,10 @@ MAX_REASON_BYTES: Final = 4096
 MAX_NESTING: Final = 32
 
 # UTF-8 bytes of an attribute's name, as in conditions.
-MAX_NAME_BYTES: Final = matching.limits.MAX_NAME_BYTES
+MAX_NAME_BYTES: Final = conditions.MAX_NAME_BYTES
 
 # A quad tree of the world has cells of four metres at depth 24. Ancestors cost a look-up each.
-MAX_PATH_DEPTH: Final = matching.limits.MAX_PATH_DEPTH
+MAX_PATH_DEPTH: Final = conditions.MAX_PATH_DEPTH
 
 # A component fits the signed 64-bit integers of every client.
 MAX_PATH_COMPONENT: Final = 2**63 - 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas.avro_plain import Plain
-from schemas.condition_fields import normal_form, plain_normal_form, plain_where, where
-from schemas.errors import SchemaError
-from schemas.fields import (
+from pastforward.schemas.avro_plain import Plain
+from pastforward.schemas.condition_fields import normal_form, plain_normal_form, plain_where, where
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.fields import (
     Check,
     flag,
     identifier,
@@ -28,7 +28,7 @@ from schemas.fields import (
     topic,
     wrong_type,
 )
-from schemas.records import (
+from pastforward.schemas.records import (
     BackfillRequest,
     Best,
     BestOffer,
@@ -43,7 +43,7 @@ from schemas.records import (
     Version,
     Withdrawal,
 )
-from schemas.value_fields import attribute_name, attribute_value, attributes, plain_value
+from pastforward.schemas.value_fields import attribute_name, attribute_value, attributes, plain_value
 
 _SCOPE: Final = one_of("overlap", "subtree")
 _TIME: Final = one_of("published", "valid")

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
-from schemas.avro_plain import JsonSchema
-from schemas.definitions import Definition, current
-from schemas.kernels import columns as op
-from schemas.kernels import read_avro as kind
-from schemas.kernels import text as check
-from schemas.subschema import bare_name, named_types
+from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
+from pastforward.schemas.avro_plain import JsonSchema
+from pastforward.schemas.definitions import Definition, current
+from pastforward.schemas.kernels import columns as op
+from pastforward.schemas.kernels import read_avro as kind
+from pastforward.schemas.kernels import text as check
+from pastforward.schemas.subschema import bare_name, named_types
 
 # Columns of text.
 ID: Final = 0  # of the subscription or publication

@@ -12,8 +12,8 @@ from typing import Final
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from schemas.definitions import NAMES, Definition, current
-from schemas.errors import RegistryUnavailable, SchemaError
+from pastforward.schemas.definitions import NAMES, Definition, current
+from pastforward.schemas.errors import RegistryUnavailable, SchemaError
 
 # For an id that the registry does not know: a sender that makes ids up must not cost a request for each record, while
 # a schema that is registered a little later shall be found.

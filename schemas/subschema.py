@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.avro_plain import JsonSchema
+from pastforward.schemas.avro_plain import JsonSchema
 
 
 def named_types(schema: JsonSchema) -> dict[str, JsonSchema]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from schemas.errors import SchemaError
-from schemas.limits import MAX_TIME, MIN_TIME
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from matching.values import Box, Circle, Path, Point, Value
-from schemas.avro_plain import Plain
-from schemas.errors import SchemaError
-from schemas.fields import Check, identifier, integer, moment, read_fields, topic, wrong_type
-from schemas.times import datetime_of, micros_of
+from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.schemas.avro_plain import Plain
+from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.fields import Check, identifier, integer, moment, read_fields, topic, wrong_type
+from pastforward.schemas.times import datetime_of, micros_of
 
 
 def coordinate(value: Any, what: str) -> float:

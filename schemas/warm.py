@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from matching.normal_form import ALWAYS
-from schemas.chunk_writer import encode_notifications, encode_rendezvous_publications, encode_rendezvous_subscriptions
-from schemas.chunks import decode_notifications, decode_publications, decode_rendezvous_chunk, decode_subscriptions
-from schemas.codec import encode
-from schemas.columns import NotificationColumns, Texts
-from schemas.records import Publication, Subscription
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.schemas.chunk_writer import (
+    encode_notifications,
+    encode_rendezvous_publications,
+    encode_rendezvous_subscriptions,
+)
+from pastforward.schemas.chunks import (
+    decode_notifications,
+    decode_publications,
+    decode_rendezvous_chunk,
+    decode_subscriptions,
+)
+from pastforward.schemas.codec import encode
+from pastforward.schemas.columns import NotificationColumns, Texts
+from pastforward.schemas.records import Publication, Subscription
 
 
 def compile_kernels() -> None:

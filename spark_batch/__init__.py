@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def compile_kernels() -> None:
     """At set-up: neither a test nor a Spark worker waits for it then."""
-    from spark_batch import warm
+    from pastforward.spark_batch import warm
 
     warm.compile_kernels()

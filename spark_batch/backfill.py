@@ -13,29 +13,29 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from matching.normal_form import PREVIOUS
 from pastforward import topics
 from pastforward.errors import UserError
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.schemas import SchemaError
+from pastforward.schemas.codec import Format
 from pastforward.settings import Settings
+from pastforward.spark_batch import repeats
+from pastforward.spark_batch.blame import Note, Tally, in_halves, not_noted
+from pastforward.spark_batch.earlier import earlier_ids, with_previous
+from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
+from pastforward.spark_batch.outbox import Encoder, remove_runs, runs, write_run
+from pastforward.spark_batch.pairs import find_pairs, make_index
+from pastforward.spark_batch.position import ingested
+from pastforward.spark_batch.prune import held_before, reachable
+from pastforward.spark_batch.publisher import Publisher, Sent
+from pastforward.spark_batch.report import make_report
+from pastforward.spark_batch.requests import Open, is_behind, is_over, read_requests, standing
+from pastforward.spark_batch.shown import Summary, watched
+from pastforward.spark_batch.tables import Places, ensure_outbox, exists, read_publications
+from pastforward.streams.directory import first_entry, read_directory
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import State, View
 from pastforward.topics import Topics
-from schemas import SchemaError
-from schemas.codec import Format
-from spark_batch import repeats
-from spark_batch.blame import Note, Tally, in_halves, not_noted
-from spark_batch.earlier import earlier_ids, with_previous
-from spark_batch.kafka import MakeRegistry, bootstrap_of
-from spark_batch.outbox import Encoder, remove_runs, runs, write_run
-from spark_batch.pairs import find_pairs, make_index
-from spark_batch.position import ingested
-from spark_batch.prune import held_before, reachable
-from spark_batch.publisher import Publisher, Sent
-from spark_batch.report import make_report
-from spark_batch.requests import Open, is_behind, is_over, read_requests, standing
-from spark_batch.shown import Summary, watched
-from spark_batch.tables import Places, ensure_outbox, exists, read_publications
-from streams.directory import first_entry, read_directory
-from streams.routing import Directory
-from streams.routing.change import State, View
 
 log = logging.getLogger("pastforward.history")
 
@@ -201,8 +201,8 @@ def _with_earlier_ids(pairs: Any, history: Any, hot_window: int, self_joining: b
 def _no_pairs(spark: Any) -> Any:
     from pyspark.sql import functions as f
 
-    from spark_batch.pairs import PAIRS
-    from spark_batch.tables import spark_schema
+    from pastforward.spark_batch.pairs import PAIRS
+    from pastforward.spark_batch.tables import spark_schema
 
     return spark.createDataFrame([], spark_schema(PAIRS)).withColumn("earlier_ids", f.lit(None).cast("array<string>"))
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from schemas import SchemaError, halves, refusal
+from pastforward.schemas import SchemaError, halves, refusal
 
 log = logging.getLogger("pastforward.history")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from spark_batch.tables import Places
+from pastforward.spark_batch.tables import Places
 
 
 class Commit:

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from pastforward.errors import UserError
 from pastforward.settings import SECOND, Settings
+from pastforward.spark_batch import repeats
+from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
+from pastforward.spark_batch.position import ingested
+from pastforward.spark_batch.prune import moment
+from pastforward.spark_batch.requests import Open, read_requests
+from pastforward.spark_batch.shown import Summary, watched
+from pastforward.spark_batch.tables import Places, exists
 from pastforward.topics import Topics
-from spark_batch import repeats
-from spark_batch.kafka import MakeRegistry, bootstrap_of
-from spark_batch.position import ingested
-from spark_batch.prune import moment
-from spark_batch.requests import Open, read_requests
-from spark_batch.shown import Summary, watched
-from spark_batch.tables import Places, exists
 
 # Files are the unit that is skipped, so a table should have some hundreds; but each costs an open, so not below the smallest.
 FILES: Final = 256

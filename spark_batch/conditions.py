@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from matching import Condition, ConditionError
-from matching.limits import MAX_TEXT_LENGTH
-from matching.normal_form import NormalForm
-from schemas import CanonicalPublication, Rendezvous, SchemaError, decode_rendezvous, encode
-from schemas.acceptance import published_condition, speaks_of_previous
-from schemas.records import Where
+from pastforward.matching import Condition, ConditionError
+from pastforward.matching.limits import MAX_TEXT_LENGTH
+from pastforward.matching.normal_form import NormalForm
+from pastforward.schemas import CanonicalPublication, Rendezvous, SchemaError, decode_rendezvous, encode
+from pastforward.schemas.acceptance import published_condition, speaks_of_previous
+from pastforward.schemas.records import Where
 
 _REMEMBERED = 4_096  # conditions that a worker keeps parsed; a publisher repeats its own
 

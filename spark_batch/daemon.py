@@ -1,18 +1,18 @@
 """The process that Spark forks its Python workers from, with everything that they need imported once.
 
 Without it each worker imports Numba and loads the kernels anew: two seconds that every first task would wait. Spark starts it as
-`python -m spark_batch.daemon` (`spark.python.daemon.module`).
+`python -m pastforward.spark_batch.daemon` (`spark.python.daemon.module`).
 """
 
 from __future__ import annotations
 
 from pyspark.daemon import manager
 
-import spark_batch.warm
+from pastforward.spark_batch import warm
 
 
 def main() -> None:
-    spark_batch.warm.compile_kernels()  # from the cache: a second
+    warm.compile_kernels()  # from the cache: a second
     manager()
 
 

@@ -9,19 +9,19 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from matching import attributes as tags
-from matching.attributes import Attributes
-from schemas import PublicationColumns, SchemaError, decode_publications
-from schemas.acceptance import ANY_ROUTING, Rules, accept_publications
-from schemas.codec import Registry
-from schemas.columns import NEVER, NO_BEST, Texts
-from spark_batch import tables
-from spark_batch.blame import in_halves
-from spark_batch.conditions import written
-from spark_batch.gather import arrow_texts
-from spark_batch.in_force import InForce
-from spark_batch.order import order_texts
-from spark_batch.rows import TAGS
+from pastforward.matching import attributes as tags
+from pastforward.matching.attributes import Attributes
+from pastforward.schemas import PublicationColumns, SchemaError, decode_publications
+from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publications
+from pastforward.schemas.codec import Registry
+from pastforward.schemas.columns import NEVER, NO_BEST, Texts
+from pastforward.spark_batch import tables
+from pastforward.spark_batch.blame import in_halves
+from pastforward.spark_batch.conditions import written
+from pastforward.spark_batch.gather import arrow_texts
+from pastforward.spark_batch.in_force import InForce
+from pastforward.spark_batch.order import order_texts
+from pastforward.spark_batch.rows import TAGS
 
 MakeRegistry = Callable[[], Registry | None]
 ANY: Final = InForce()

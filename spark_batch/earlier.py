@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_batch.rows import PREVIOUS_MAP, micros
-from spark_batch.tables import MAPS, spark_schema
+from pastforward.spark_batch.rows import PREVIOUS_MAP, micros
+from pastforward.spark_batch.tables import MAPS, spark_schema
 
 MOST_IDS: Final = 100  # as the stream: ids of earlier publications in a notification
 _ORDER: Final = ("topic", "arrived_at", "partition", "offset")

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.limits import MAX_TIME
-from schemas.times import datetime_of
-from spark_batch.decode import ANY, MakeRegistry, decode_batch
-from spark_batch.in_force import InForce
-from spark_batch.order import AFTER
-from spark_batch.tables import MAPS, PUBLICATIONS, WITH_STATISTICS
+from pastforward.schemas.limits import MAX_TIME
+from pastforward.schemas.times import datetime_of
+from pastforward.spark_batch.decode import ANY, MakeRegistry, decode_batch
+from pastforward.spark_batch.in_force import InForce
+from pastforward.spark_batch.order import AFTER
+from pastforward.spark_batch.tables import MAPS, PUBLICATIONS, WITH_STATISTICS
 
 WRITTEN: Final = pa.schema(
     [

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from schemas.columns import Texts
+from pastforward.schemas.columns import Texts
 
 
 def arrow_texts(texts: Texts, kind: pa.DataType) -> pa.Array:

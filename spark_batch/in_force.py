@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward import topics
+from pastforward.schemas.acceptance import Rules
 from pastforward.settings import Settings
+from pastforward.streams.directory import first_entry, read_directory
+from pastforward.streams.routing.change import View
 from pastforward.topics import Topics
-from schemas.acceptance import Rules
-from streams.directory import first_entry, read_directory
-from streams.routing.change import View
 
 
 @dataclass(frozen=True, slots=True)

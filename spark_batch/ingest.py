@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
+from pastforward.spark_batch.commit import Commit
+from pastforward.spark_batch.files import WRITTEN, file_writer
+from pastforward.spark_batch.in_force import in_force
+from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of, spark_options, watermarks
+from pastforward.spark_batch.position import ingested, query_id
+from pastforward.spark_batch.shown import REFRESH, Bar, Summary, bar
+from pastforward.spark_batch.tables import Places, ensure_publications, spark_schema
 from pastforward.topics import Topics
-from spark_batch.commit import Commit
-from spark_batch.files import WRITTEN, file_writer
-from spark_batch.in_force import in_force
-from spark_batch.kafka import MakeRegistry, bootstrap_of, spark_options, watermarks
-from spark_batch.position import ingested, query_id
-from spark_batch.shown import REFRESH, Bar, Summary, bar
-from spark_batch.tables import Places, ensure_publications, spark_schema
 
 BATCH_ROWS: Final = 1_000_000  # of a batch: its commits cost a second or two, and what a kill undoes is one batch
 FOLLOW_SECONDS: Final = 10  # between two batches of --follow: each makes a file for each partition

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pastforward import topics
 from pastforward.broker import bootstrap_of as bootstrap_of
 from pastforward.errors import UserError
+from pastforward.schemas import Registry
+from pastforward.schemas.registry import SchemaRegistry
 from pastforward.settings import Settings
-from schemas import Registry
-from schemas.registry import SchemaRegistry
 
 TIMEOUT: Final = 30.0  # seconds for an answer of the broker
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from schemas.columns import Texts
+from pastforward.schemas.columns import Texts
 
 AFTER: Final = "~"  # above every letter that follows a path's text
 

@@ -16,17 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import NotificationColumns, Texts
-from schemas.chunk_writer import encode_notifications
-from schemas.codec import Format
-from schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
-from spark_batch.gather import texts_of
-from spark_batch.kafka import MakeRegistry
-from spark_batch.pairs import PAIRS
-from spark_batch.requests import Open
-from spark_batch.rows import micros
-from spark_batch.tables import OUTBOX, Places, spark_schema
-from streams.identity import notification_id
+from pastforward.schemas import NotificationColumns, Texts
+from pastforward.schemas.chunk_writer import encode_notifications
+from pastforward.schemas.codec import Format
+from pastforward.schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
+from pastforward.spark_batch.gather import texts_of
+from pastforward.spark_batch.kafka import MakeRegistry
+from pastforward.spark_batch.pairs import PAIRS
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.rows import micros
+from pastforward.spark_batch.tables import OUTBOX, Places, spark_schema
+from pastforward.streams.identity import notification_id
 
 I64 = npt.NDArray[np.int64]
 Event = tuple[str | None, str | None]  # id and topic; None in a row that closes a request

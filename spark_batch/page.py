@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from schemas.times import datetime_of
-from spark_batch.sketch import Sketch, Values
-from spark_batch.usage import Usage, Use
-from streams.routing import Catalog
+from pastforward.schemas.times import datetime_of
+from pastforward.spark_batch.sketch import Sketch, Values
+from pastforward.spark_batch.usage import Usage, Use
+from pastforward.streams.routing import Catalog
 
 PLOTS: Final = 24  # attributes that get a plot, the most frequent first
 BARS: Final = 32

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from matching import Index
-from matching.attributes import Attributes
-from matching.index import NewSubscription
-from matching.oracle import Subscription
-from spark_batch.blame import Note, in_halves, joined, not_noted, skipped_row
-from spark_batch.prune import all_of, columns_asked, reachable
-from spark_batch.rows import Picked, attributes_of, micros, normal_forms
-from spark_batch.tables import MAPS, PUBLICATIONS, spark_schema
+from pastforward.matching import Index
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.index import NewSubscription
+from pastforward.matching.oracle import Subscription
+from pastforward.spark_batch.blame import Note, in_halves, joined, not_noted, skipped_row
+from pastforward.spark_batch.prune import all_of, columns_asked, reachable
+from pastforward.spark_batch.rows import Picked, attributes_of, micros, normal_forms
+from pastforward.spark_batch.tables import MAPS, PUBLICATIONS, spark_schema
 
 I64 = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_batch.tables import Places
+from pastforward.spark_batch.tables import Places
 
 
 def ingested(spark: Any, places: Places, topic: str) -> dict[int, int]:

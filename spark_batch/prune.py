@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from matching.normal_form import Family
-from matching.oracle import Subscription
-from spark_batch.order import AFTER, ancestors, order_text
-from spark_batch.rows import Picked
-from spark_batch.tables import MAPS
+from pastforward.matching.normal_form import Family
+from pastforward.matching.oracle import Subscription
+from pastforward.spark_batch.order import AFTER, ancestors, order_text
+from pastforward.spark_batch.rows import Picked
+from pastforward.spark_batch.tables import MAPS
 
 # Filters that are written out one by one. Beyond that their hull is taken: Spark plans a long OR for longer than it saves.
 MOST_WRITTEN: Final = 24

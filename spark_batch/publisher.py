@@ -15,10 +15,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from pastforward import topics
 from pastforward.errors import UserError
+from pastforward.schemas import Version
 from pastforward.settings import Settings
-from schemas import Version
-from spark_batch.requests import Requests, is_over
-from spark_batch.tables import Places
+from pastforward.spark_batch.requests import Requests, is_over
+from pastforward.spark_batch.tables import Places
 
 MESSAGES: Final = (
     5_000  # of a transaction, at least, as long as requests are there: a transaction costs some milliseconds

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from matching.oracle import Subscription
+from pastforward.matching.oracle import Subscription
+from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings
+from pastforward.spark_batch import repeats
+from pastforward.spark_batch.blame import Note, Tally, in_halves, joined, not_noted, skipped_row
+from pastforward.spark_batch.pairs import Asked
+from pastforward.spark_batch.prune import reachable
+from pastforward.spark_batch.rows import attributes_of, micros, normal_forms
+from pastforward.spark_batch.shown import Summary
+from pastforward.spark_batch.tables import MAPS, PUBLICATIONS, Places, read_publications, spark_schema
 from pastforward.topics import Topics
-from schemas.times import datetime_of
-from spark_batch import repeats
-from spark_batch.blame import Note, Tally, in_halves, joined, not_noted, skipped_row
-from spark_batch.pairs import Asked
-from spark_batch.prune import reachable
-from spark_batch.rows import attributes_of, micros, normal_forms
-from spark_batch.shown import Summary
-from spark_batch.tables import MAPS, PUBLICATIONS, Places, read_publications, spark_schema
 
 
 def find_rows(spark: Any, history: Any, subscription: Subscription, note: Note = not_noted) -> Any:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_batch.position import ingested, query_id
-from spark_batch.tables import Places, spark_schema
+from pastforward.spark_batch.position import ingested, query_id
+from pastforward.spark_batch.tables import Places, spark_schema
 
 EVENT: Final = ["publication_id", "topic"]  # what an event is known by
 # What a row is known by. The arrival tells records of a topic from those of one that was made anew under its name.

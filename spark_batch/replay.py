@@ -6,16 +6,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from matching.normal_form import PREVIOUS
-from matching.oracle import Subscription
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.oracle import Subscription
 from pastforward.settings import Settings
-from spark_batch import repeats
-from spark_batch.blame import Tally
-from spark_batch.earlier import with_previous
-from spark_batch.pairs import find_pairs
-from spark_batch.prune import reachable
-from spark_batch.shown import Summary, watched
-from spark_batch.tables import Places, read_publications
+from pastforward.spark_batch import repeats
+from pastforward.spark_batch.blame import Tally
+from pastforward.spark_batch.earlier import with_previous
+from pastforward.spark_batch.pairs import find_pairs
+from pastforward.spark_batch.prune import reachable
+from pastforward.spark_batch.shown import Summary, watched
+from pastforward.spark_batch.tables import Places, read_publications
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _WIDTH = 40  # of the chart, in characters

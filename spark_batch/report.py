@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.oracle import Subscription
-from schemas import BackfillRequest, CanonicalSubscription, SchemaError
-from spark_batch.gather import texts_of
-from spark_batch.pairs import Found
-from spark_batch.requests import Open
-from spark_batch.rows import micros, normal_forms
-from streams.reference import query_of
-from streams.routing import Directory, Placement, Publications, Texts
-from streams.routing import Subscription as RoutedSubscription
+from pastforward.matching.oracle import Subscription
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, SchemaError
+from pastforward.spark_batch.gather import texts_of
+from pastforward.spark_batch.pairs import Found
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.rows import micros, normal_forms
+from pastforward.streams.reference import query_of
+from pastforward.streams.routing import Directory, Placement, Publications, Texts
+from pastforward.streams.routing import Subscription as RoutedSubscription
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

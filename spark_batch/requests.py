@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pastforward.settings import Settings
-from pastforward.topics import Topics
-from schemas import (
+from pastforward.schemas import (
     BackfillRequest,
     Registry,
     SchemaError,
@@ -23,10 +21,12 @@ from schemas import (
     decode_backfill_request,
     decode_subscription,
 )
-from schemas.acceptance import accept_subscription
-from spark_batch.kafka import read_topic
-from streams.routes import Routes
-from streams.routing.change import View
+from pastforward.schemas.acceptance import accept_subscription
+from pastforward.settings import Settings
+from pastforward.spark_batch.kafka import read_topic
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing.change import View
+from pastforward.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)

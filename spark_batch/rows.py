@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from matching import attributes as tags
-from matching.attributes import Attributes
-from matching.normal_form import PREVIOUS, NormalForm
-from schemas.acceptance import check_name
-from schemas.columns import NEVER
-from spark_batch import conditions
-from spark_batch.tables import MAPS
+from pastforward.matching import attributes as tags
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.normal_form import PREVIOUS, NormalForm
+from pastforward.schemas.acceptance import check_name
+from pastforward.schemas.columns import NEVER
+from pastforward.spark_batch import conditions
+from pastforward.spark_batch.tables import MAPS
 
 I64 = npt.NDArray[np.int64]
 

@@ -35,7 +35,7 @@ CONFIGURATION: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.python.daemon.module": "spark_batch.daemon",
+    "spark.python.daemon.module": "pastforward.spark_batch.daemon",
     # each commit of an ingest is a version: files from older snapshots stay until VACUUM, so nobody needs the check
     "spark.databricks.delta.optimizeWrite.enabled": "false",
 }

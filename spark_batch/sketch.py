@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_batch.tables import MAPS
+from pastforward.spark_batch.tables import MAPS
 
 U64 = npt.NDArray[np.uint64]
 

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
-from spark_batch.blame import Note, Tally, in_halves, not_noted, skipped_row
-from spark_batch.kafka import MakeRegistry, bootstrap_of
-from spark_batch.page import write_page
-from spark_batch.shown import Summary, watched
-from spark_batch.sketch import Sketch, Values
-from spark_batch.tables import MAPS, Places, read_publications, spark_schema
-from spark_batch.usage import Usage, read_usage
-from streams.routing import Attribute, Catalog, Seen
-from streams.routing.catalog import DEFAULT_INTERVALS, Type
+from pastforward.spark_batch.blame import Note, Tally, in_halves, not_noted, skipped_row
+from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
+from pastforward.spark_batch.page import write_page
+from pastforward.spark_batch.shown import Summary, watched
+from pastforward.spark_batch.sketch import Sketch, Values
+from pastforward.spark_batch.tables import MAPS, Places, read_publications, spark_schema
+from pastforward.spark_batch.usage import Usage, read_usage
+from pastforward.streams.routing import Attribute, Catalog, Seen
+from pastforward.streams.routing.catalog import DEFAULT_INTERVALS, Type
 
 _SKETCHES: Final = pa.schema([pa.field("sketch", pa.binary())])
 _JOINERS: Final = 4  # tasks that join the sketches of all others, so that only these come to the driver

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from matching import Condition
-from matching.normal_form import Constraint
+from pastforward.matching import Condition
+from pastforward.matching.normal_form import Constraint
+from pastforward.schemas import Registry, SchemaError, Subscription, decode_subscription
+from pastforward.schemas.acceptance import normal_form
 from pastforward.settings import Settings
+from pastforward.spark_batch.kafka import read_topic
 from pastforward.topics import Topics
-from schemas import Registry, SchemaError, Subscription, decode_subscription
-from schemas.acceptance import normal_form
-from spark_batch.kafka import read_topic
 
 
 @dataclass(slots=True)

@@ -11,18 +11,18 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from matching import Condition
-from schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
-from schemas.codec import Format
-from spark_batch.decode import decode_batch
-from spark_batch.kafka import MakeRegistry
-from spark_batch.outbox import ANSWERS, Encoder
-from spark_batch.pairs import Asked, match_batch
-from spark_batch.prune import columns_asked
-from spark_batch.report import make_report
-from spark_batch.requests import Open
-from spark_batch.tables import MAPS
-from streams.routing import Directory
+from pastforward.matching import Condition
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
+from pastforward.schemas.codec import Format
+from pastforward.spark_batch.decode import decode_batch
+from pastforward.spark_batch.kafka import MakeRegistry
+from pastforward.spark_batch.outbox import ANSWERS, Encoder
+from pastforward.spark_batch.pairs import Asked, match_batch
+from pastforward.spark_batch.prune import columns_asked
+from pastforward.spark_batch.report import make_report
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.tables import MAPS
+from pastforward.streams.routing import Directory
 
 
 def compile_kernels() -> None:

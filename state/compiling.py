@@ -6,9 +6,9 @@ import tempfile
 
 import pyarrow as pa
 
-from state.budget import Budget
-from state.operations import batch_of
-from state.store import Store
+from pastforward.state.budget import Budget
+from pastforward.state.operations import batch_of
+from pastforward.state.store import Store
 
 
 def compile_kernels() -> None:

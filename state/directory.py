@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from state.errors import DirectoryError, InUseError, UnusableError
+from pastforward.state.errors import DirectoryError, InUseError, UnusableError
 
 FORMAT: Final = 1
 _MARKER: Final = "STORE"

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from state import rocks
-from state.budget import Budget
-from state.directory import Directory
-from state.errors import DirectoryError
-from state.families import SERIES, SHORTEST, Family
-from state.kernels import disk_rows, records
-from state.kernels.records import Array, Memory, Rows
-from state.paging import Pager, id_key, id_value, read_id_value
+from pastforward.state import rocks
+from pastforward.state.budget import Budget
+from pastforward.state.directory import Directory
+from pastforward.state.errors import DirectoryError
+from pastforward.state.families import SERIES, SHORTEST, Family
+from pastforward.state.kernels import disk_rows, records
+from pastforward.state.kernels.records import Array, Memory, Rows
+from pastforward.state.paging import Pager, id_key, id_value, read_id_value
 
 _STATE: Final = b"state"
 _META: Final = b"meta:"

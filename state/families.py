@@ -13,19 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state.kernels.disk_rows import FOREVER
+from pastforward.state.kernels.disk_rows import FOREVER
 
 SHORTEST: Final = 1_000_000
 """Microseconds of the first class: making a family costs 5 ms, so not more often than once a second of log time."""
 FEWEST: Final = 16_384
 """Rows before a family is closed: a slow log does not make families that hold next to nothing."""
 
-SERIES: Final = {
+SERIES: dict[str, tuple[str, str]] = {
     "dual": ("both", "both"),
     "two": ("subscriptions", "publications"),
-    "repeated": ("none", "publications"),
 }
-"""By layout: the series of subscriptions and of publications."""
+"""By layout: the series of subscriptions and of publications. A layout that is registered adds its own."""
 
 
 @dataclass(slots=True)

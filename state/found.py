@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state.errors import OperationError
-from state.kernels import gather, records
-from state.kernels.records import Array, Memory
+from pastforward.state.errors import OperationError
+from pastforward.state.kernels import gather, records
+from pastforward.state.kernels.records import Array, Memory
 
 _KINDS: Final = pa.array(["subscription", "publication"])
 _SCOPES: Final = pa.array(["overlap", "subtree"])

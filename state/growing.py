@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from state.kernels.records import Array
+from pastforward.state.kernels.records import Array
 
 _HUGE: Final = 4 << 20
 """Bytes from which large pages pay: an index is read at random, and would miss the TLB at every step."""

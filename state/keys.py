@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state.errors import OperationError
+from pastforward.state.errors import OperationError
 
 SUBSCRIPTION: Final = "subscription"
 PUBLICATION: Final = "publication"

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from state.growing import Growing
-from state.kernels import heap, ids, records, topics
-from state.kernels.records import Array, Memory
-from state.keys import DEEPEST
+from pastforward.state.growing import Growing
+from pastforward.state.kernels import heap, ids, records, topics
+from pastforward.state.kernels.records import Array, Memory
+from pastforward.state.keys import DEEPEST
 
 _FIRST_ITEMS: Final = 1024
 _FIRST_BLOCKS: Final = 4096

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state import keys
-from state.errors import OperationError
-from state.kernels import check, heap, records, topics
-from state.kernels.records import Array, Operations
+from pastforward.state import keys
+from pastforward.state.errors import OperationError
+from pastforward.state.kernels import check, heap, records, topics
+from pastforward.state.kernels.records import Array, Operations
 
 LONGEST_ID: Final = 512
 """Bytes of an id: the limit of the records' keys in Kafka."""

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from state.families import Family
-from state.kernels import probes, records
-from state.kernels.records import Array, Operations, Rows
-from state.keys import ID_ENTRY, MARK
-from state.rocks import to_rows
+from pastforward.state.families import Family
+from pastforward.state.kernels import probes, records
+from pastforward.state.kernels.records import Array, Operations, Rows
+from pastforward.state.keys import ID_ENTRY, MARK
+from pastforward.state.rocks import to_rows
 
 _TIME_TOP: Final = (1 << 63) - 1
 _PUBLICATION_BYTE: Final = 2

@@ -16,7 +16,7 @@ from itertools import product
 from math import asin, atan, cos, degrees, floor, inf, pi, radians, sin, sqrt, tan
 from typing import Final, Protocol, TypeAlias, cast
 
-from state.errors import StoreError
+from pastforward.state.errors import StoreError
 
 EARTH_RADIUS_M: Final = 6_371_008.8
 """Mean radius, as the IUGG defines it."""

@@ -19,8 +19,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from state.budget import MEGABYTE, Budget
-from state.kernels.records import Rows
+from pastforward.state.budget import MEGABYTE, Budget
+from pastforward.state.kernels.records import Rows
 
 SLICE: Final = 16_384
 """Rows that are read at once: large enough for kernels, a few megabytes of Python objects."""

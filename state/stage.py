@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from state.kernels import records
-from state.kernels.records import Array
+from pastforward.state.kernels import records
+from pastforward.state.kernels.records import Array
 
 _RETURNING: tuple[int, ...] = (
     records.LOG_TIME,

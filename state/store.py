@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from state import found, operations, rocks
-from state.budget import Budget
-from state.disk import Disk
-from state.errors import OperationError, StoreError
-from state.families import Family
-from state.kernels import change, chunk, disk_rows, heap, records
-from state.kernels.records import Array, Found, Rows
-from state.keys import PUBLICATION, SUBSCRIPTION, encode_id
-from state.memory import Index
-from state.stage import Savepoint, Stage, journal_with_room, restore
+from pastforward.state import found, operations, rocks
+from pastforward.state.budget import Budget
+from pastforward.state.disk import Disk
+from pastforward.state.errors import OperationError, StoreError
+from pastforward.state.families import Family
+from pastforward.state.kernels import change, chunk, disk_rows, heap, records
+from pastforward.state.kernels.records import Array, Found, Rows
+from pastforward.state.keys import PUBLICATION, SUBSCRIPTION, encode_id
+from pastforward.state.memory import Index
+from pastforward.state.stage import Savepoint, Stage, journal_with_room, restore
 
 FIND: Final = {
     "both": chunk.FIND_PAST | chunk.FIND_SUBSCRIBERS,

@@ -3,6 +3,6 @@
 
 def compile_kernels() -> None:
     """Takes a minute the first time, a second after that."""
-    from streams.warm import compile_kernels as compile_all
+    from pastforward.streams.warm import compile_kernels as compile_all
 
     compile_all()

@@ -17,26 +17,26 @@ from typing import Any, Final, cast
 import faust
 from aiokafka import TopicPartition
 
+from pastforward.schemas import Registry
+from pastforward.schemas.codec import Format
 from pastforward.settings import SECOND, Settings
+from pastforward.state import Budget, open_store, set_aside
+from pastforward.streams.connection import Connection
+from pastforward.streams.courtesy import Courtesy
+from pastforward.streams.delivery import Sender, make_sender
+from pastforward.streams.directory import Tail, group_of
+from pastforward.streams.engine import Engine
+from pastforward.streams.matcher import Matcher, Sinks
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.ownership import Ownership
+from pastforward.streams.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
+from pastforward.streams.reference import EARLIER
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routing import Directory
+from pastforward.streams.stage import Stage
+from pastforward.streams.transport import NoTables, Polls, PollScheduler, PollTransport
+from pastforward.streams.web import serve_on
 from pastforward.topics import Topics, topic_ids
-from schemas import Registry
-from schemas.codec import Format
-from state import Budget, open_store, set_aside
-from streams.connection import Connection
-from streams.courtesy import Courtesy
-from streams.delivery import Sender, make_sender
-from streams.directory import Tail, group_of
-from streams.engine import Engine
-from streams.matcher import Matcher, Sinks
-from streams.metrics import Metrics
-from streams.ownership import Ownership
-from streams.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
-from streams.reference import EARLIER
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routing import Directory
-from streams.stage import Stage
-from streams.transport import NoTables, Polls, PollScheduler, PollTransport
-from streams.web import serve_on
 
 log = logging.getLogger("pastforward.worker")
 
@@ -216,7 +216,14 @@ class WorkerApp:
                 directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
             )
         )
-        return Engine(number, hot, store, in_memory=settings.index == "memory", version=self._entry.version)
+        return Engine(
+            number,
+            hot,
+            store,
+            in_memory=settings.index == "memory",
+            version=self._entry.version,
+            algorithm=settings.algorithm,
+        )
 
     def _store_path(self, number: int) -> Path:
         version = self._entry.version

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from matching import oracle
-from matching.bids import Bid, best_of, bid
-from schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
-from state import Store
-from streams.identity import event_name, notification_id
+from pastforward.matching import oracle
+from pastforward.matching.bids import Bid, best_of, bid
+from pastforward.schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
+from pastforward.state import Store
+from pastforward.streams.identity import event_name, notification_id
 
 KEY: Final = b"\0auction\0"  # in the changelog: ids of subscriptions hold no zero byte
 COUNT: Final = b"auctions"

@@ -19,14 +19,14 @@ from confluent_kafka.admin import AdminClient
 
 from pastforward import topics
 from pastforward.errors import UserError
+from pastforward.schemas import SchemaError, decode_rendezvous, decode_rendezvous_chunk
 from pastforward.settings import Settings
+from pastforward.streams.auctions import KEY as AUCTION
+from pastforward.streams.directory import Said, decide, directory_producer, group_of, read_directory
+from pastforward.streams.engine import auction_of, unpack
+from pastforward.streams.routing import Directory, Publication, RoutingError
+from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.topics import Topics
-from schemas import SchemaError, decode_rendezvous, decode_rendezvous_chunk
-from streams.auctions import KEY as AUCTION
-from streams.directory import Said, decide, directory_producer, group_of, read_directory
-from streams.engine import auction_of, unpack
-from streams.routing import Directory, Publication, RoutingError
-from streams.routing.change import STATE, State, View, version_key
 
 PAUSE: Final = 0.1  # seconds between two looks
 NEAR: Final = 2_000  # records behind the end: a moment's work

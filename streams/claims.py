@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from streams.connection import Connection, start
-from streams.delivery import RETRY_MS, Commit
+from pastforward.streams.connection import Connection, start
+from pastforward.streams.delivery import RETRY_MS, Commit
 
 
 class Claim(NamedTuple):

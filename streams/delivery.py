@@ -30,9 +30,9 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import SECOND, Settings
-from streams.connection import Connection, start
-from streams.marks import mark
-from streams.outgoing import Outgoing, Place, Records
+from pastforward.streams.connection import Connection, start
+from pastforward.streams.marks import mark
+from pastforward.streams.outgoing import Outgoing, Place, Records
 
 log = logging.getLogger("pastforward.worker")
 

@@ -23,17 +23,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching import Index, oracle
-from matching.attributes import Attributes
-from matching.flat import Places
-from matching.flat import Texts as FlatTexts
-from matching.index import NewSubscription
-from matching.normal_form import ALWAYS, PREVIOUS, NormalForm
-from matching.oracle import SEMANTICS
-from matching.publications import attributes_of as columns_of
-from matching.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
-from matching.values import Value
-from schemas import (
+from pastforward.matching import Index, oracle
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.flat import Places
+from pastforward.matching.flat import Texts as FlatTexts
+from pastforward.matching.index import NewSubscription
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS, NormalForm
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.publications import attributes_of as columns_of
+from pastforward.matching.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
+from pastforward.matching.values import Value
+from pastforward.schemas import (
     NEVER,
     BackfillRequest,
     BestOffer,
@@ -48,7 +48,7 @@ from schemas import (
     decode_rendezvous,
     decode_rendezvous_chunk,
 )
-from schemas.columns import (
+from pastforward.schemas.columns import (
     CLASSICAL,
     FROM_NONE,
     FROM_PUBLICATIONS,
@@ -62,23 +62,23 @@ from schemas.columns import (
     VALID,
     WITHDRAWAL,
 )
-from schemas.flat_conditions import flat_conditions
-from schemas.limits import MAX_CANONICAL_BYTES
-from state import EARLIEST, KIND, Batch, Found, Store, Text
-from streams import auctions, kernels
-from streams.attributes import take
-from streams.auctions import Auction, Auctions, Bidder, Changes
-from streams.gone import FOREVER, Gone
-from streams.guard import in_halves
-from streams.kernels import event_ends, event_names, fresh_rows, pack_all, packed_ends
-from streams.notifications import as_columns, notifications_of, tell
-from streams.packed import Packed
-from streams.progress import Progress, decode_progress, encode_progress
-from streams.reference import EARLIER, offer_of, query_of
-from streams.repeats import Repeats
-from streams.routing import Directory, reports
-from streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
-from streams.subscribers import ALWAYS as ALWAYS_MATCHES
+from pastforward.schemas.flat_conditions import flat_conditions
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES
+from pastforward.state import EARLIEST, KIND, Batch, Found, Store, Text
+from pastforward.streams import auctions, kernels
+from pastforward.streams.attributes import take
+from pastforward.streams.auctions import Auction, Auctions, Bidder, Changes
+from pastforward.streams.gone import FOREVER, Gone
+from pastforward.streams.guard import in_halves
+from pastforward.streams.kernels import event_ends, event_names, fresh_rows, pack_all, packed_ends
+from pastforward.streams.notifications import as_columns, notifications_of, tell
+from pastforward.streams.packed import Packed
+from pastforward.streams.progress import Progress, decode_progress, encode_progress
+from pastforward.streams.reference import EARLIER, offer_of, query_of
+from pastforward.streams.repeats import Repeats
+from pastforward.streams.routing import Directory, reports
+from pastforward.streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
+from pastforward.streams.subscribers import ALWAYS as ALWAYS_MATCHES
 
 log = logging.getLogger("pastforward.matcher")
 
@@ -211,7 +211,9 @@ class _Publications:
 class Engine:
     """The state of one rendezvous partition, over a store and, if subscriptions are looked up in memory, an index."""
 
-    def __init__(self, number: int, hot_window: int, store: Store, *, in_memory: bool, version: int = 1) -> None:
+    def __init__(
+        self, number: int, hot_window: int, store: Store, *, in_memory: bool, version: int = 1, algorithm: str = "auto"
+    ) -> None:
         self.number = number
         self.version = version  # of the routing; a pair of two records from before it is another engine's to report
         self.hot_window = self._configured = hot_window
@@ -221,7 +223,8 @@ class Engine:
         self.repeats = Repeats(store)
         self.applied = 0  # up to which offset; at least once, a rebuilt state may be ahead of what is read again
         self._store = store
-        self._index = Index() if in_memory else None
+        self._algorithm = algorithm
+        self._index = Index(algorithm) if in_memory else None
         self.cut: dict[int, int] = {}  # highest offset of each publications partition before the chunk
         self._ending: list[
             tuple[int, int, tuple[int, int, int]]
@@ -285,7 +288,7 @@ class Engine:
         if len(self._index) == len(self.subscribers) + len(self._stuck):
             return
         log.warning("partition %d: the index is made anew", self.number)
-        self._index, self._stuck = Index(), set()
+        self._index, self._stuck = Index(self._algorithm), set()
         for batch in self._store.scan("subscription", ("payload",)):
             columns = decode_rendezvous_chunk(batch["payload"].to_pylist())
             handles = [self.subscribers.find(name or b"") for name in columns.id]

@@ -14,11 +14,9 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from matching import Index, oracle
 from pastforward import topics as topics_module
-from pastforward.settings import Settings, show_duration
-from pastforward.topics import Topics
-from schemas import (
+from pastforward.matching import Index, oracle
+from pastforward.schemas import (
     CanonicalPublication,
     CanonicalSubscription,
     Notification,
@@ -35,14 +33,16 @@ from schemas import (
     decode_rendezvous,
     decode_subscription,
 )
-from schemas.acceptance import accept_publication, accept_subscription, normal_form
-from schemas.times import datetime_of
-from streams.directory import group_of, read_directory
-from streams.identity import notification_id
-from streams.outgoing import partition_of
-from streams.reference import offer_of, overlap, query_of
-from streams.routing import Publication as RoutedPublication
-from streams.routing import Subscription as RoutedSubscription
+from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
+from pastforward.schemas.times import datetime_of
+from pastforward.settings import Settings, show_duration
+from pastforward.streams.directory import group_of, read_directory
+from pastforward.streams.identity import notification_id
+from pastforward.streams.outgoing import partition_of
+from pastforward.streams.reference import offer_of, overlap, query_of
+from pastforward.streams.routing import Publication as RoutedPublication
+from pastforward.streams.routing import Subscription as RoutedSubscription
+from pastforward.topics import Topics
 
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 Progress = Callable[[str, int, int], None]  # what is searched, how far, of how many

@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 from aiokafka.errors import KafkaError
 
 from pastforward.errors import UserError
-from schemas import SchemaError, errors, halves
-from schemas.errors import refusal
-from state import OperationError, StoreError
-from state.rocks import is_status
+from pastforward.schemas import SchemaError, errors, halves
+from pastforward.schemas.errors import refusal
+from pastforward.state import OperationError, StoreError
+from pastforward.state.rocks import is_status
 
 log = logging.getLogger("pastforward.worker")
 

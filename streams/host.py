@@ -12,14 +12,14 @@ from typing import Any
 
 from faust.types import TP
 
+from pastforward.schemas import Registry
 from pastforward.settings import Settings
+from pastforward.streams.app import HUNG, WorkerApp
+from pastforward.streams.connection import Connection
+from pastforward.streams.courtesy import Courtesy
+from pastforward.streams.directory import Tail, open_directory
+from pastforward.streams.metrics import Metrics
 from pastforward.topics import Topics
-from schemas import Registry
-from streams.app import HUNG, WorkerApp
-from streams.connection import Connection
-from streams.courtesy import Courtesy
-from streams.directory import Tail, open_directory
-from streams.metrics import Metrics
 
 log = logging.getLogger("pastforward.worker")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from schemas import Version
+from pastforward.schemas import Version
 
 
 def event_name(publication_id: str, topic: str) -> str:

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pastforward.topics import Topics
-from schemas import (
+from pastforward.schemas import (
     Registry,
     Rendezvous,
     SchemaError,
@@ -25,17 +24,18 @@ from schemas import (
     encode,
     encode_notifications,
 )
-from schemas.codec import Format
-from schemas.columns import SUBSCRIBER
-from schemas.errors import refusal
-from schemas.limits import MAX_CANONICAL_BYTES
-from streams.engine import Effects, Engine
-from streams.guard import in_halves, warn
-from streams.metrics import Metrics
-from streams.notifications import PHASES
-from streams.outgoing import Outgoing
-from streams.progress import encode_progress
-from streams.stage import Allowed
+from pastforward.schemas.codec import Format
+from pastforward.schemas.columns import SUBSCRIBER
+from pastforward.schemas.errors import refusal
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES
+from pastforward.streams.engine import Effects, Engine
+from pastforward.streams.guard import in_halves, warn
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.notifications import PHASES
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.progress import encode_progress
+from pastforward.streams.stage import Allowed
+from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.matcher")
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from schemas import Notification, NotificationColumns, RendezvousColumns, Texts
-from schemas.columns import PUBLISHER, SUBSCRIBER
-from streams.subscribers import Subscribers
+from pastforward.schemas import Notification, NotificationColumns, RendezvousColumns, Texts
+from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
+from pastforward.streams.subscribers import Subscribers
 
 Rows = npt.NDArray[np.int64]
 

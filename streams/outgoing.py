@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from schemas import Texts
-from streams.kernels import partitions_of
+from pastforward.schemas import Texts
+from pastforward.streams.kernels import partitions_of
 
 Place = tuple[str, int]
 Records = list[tuple[bytes | None, bytes | None]]

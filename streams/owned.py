@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from streams.courtesy import PIECE, Courtesy
-from streams.delivery import TOGETHER, Chunk, Interrupted, Sender
-from streams.guard import after_failure, in_halves, is_fault
-from streams.memory import give_back
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.stage import Allowed, Stage
+from pastforward.streams.courtesy import PIECE, Courtesy
+from pastforward.streams.delivery import TOGETHER, Chunk, Interrupted, Sender
+from pastforward.streams.guard import after_failure, in_halves, is_fault
+from pastforward.streams.memory import give_back
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.stage import Allowed, Stage
 
 AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
 

@@ -21,20 +21,20 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
-from streams.claims import Claim, claim
-from streams.connection import Connection
-from streams.courtesy import Courtesy
-from streams.delivery import Offsets, Sender, is_interruption
-from streams.ends import lost_changelog, made_anew, out_of_range
-from streams.lane import Lane
-from streams.marks import mark, read_mark
-from streams.matcher import Matcher
-from streams.memory import give_back
-from streams.metrics import Metrics
-from streams.owned import OVERTAKEN, Owned
-from streams.readback import both_ends
-from streams.recovery import Meter
-from streams.stage import Stage
+from pastforward.streams.claims import Claim, claim
+from pastforward.streams.connection import Connection
+from pastforward.streams.courtesy import Courtesy
+from pastforward.streams.delivery import Offsets, Sender, is_interruption
+from pastforward.streams.ends import lost_changelog, made_anew, out_of_range
+from pastforward.streams.lane import Lane
+from pastforward.streams.marks import mark, read_mark
+from pastforward.streams.matcher import Matcher
+from pastforward.streams.memory import give_back
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.owned import OVERTAKEN, Owned
+from pastforward.streams.readback import both_ends
+from pastforward.streams.recovery import Meter
+from pastforward.streams.stage import Stage
 
 log = logging.getLogger("pastforward.worker")
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas import Texts
-from streams.kernels import copy_texts, text_ends
+from pastforward.schemas import Texts
+from pastforward.streams.kernels import copy_texts, text_ends
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]

@@ -13,22 +13,22 @@ from typing import Any, ClassVar, Final, NamedTuple
 from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
+from pastforward.schemas import SchemaError
+from pastforward.state import Store, UnusableError
+from pastforward.state.rocks import is_corruption
+from pastforward.streams import auctions, repeats
+from pastforward.streams.connection import Connection
+from pastforward.streams.engine import PROGRESS as KEPT_PROGRESS
+from pastforward.streams.engine import Engine
+from pastforward.streams.gone import FOREVER, Gone
+from pastforward.streams.guard import in_halves, warn
+from pastforward.streams.matcher import PROGRESS
+from pastforward.streams.owned import AHEAD, MOST
+from pastforward.streams.progress import Progress, decode_progress, is_current
+from pastforward.streams.readback import both_ends, bounds, offset_at, stretch
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing import Directory
 from pastforward.topics import Topics
-from schemas import SchemaError
-from state import Store, UnusableError
-from state.rocks import is_corruption
-from streams import auctions, repeats
-from streams.connection import Connection
-from streams.engine import PROGRESS as KEPT_PROGRESS
-from streams.engine import Engine
-from streams.gone import FOREVER, Gone
-from streams.guard import in_halves, warn
-from streams.matcher import PROGRESS
-from streams.owned import AHEAD, MOST
-from streams.progress import Progress, decode_progress, is_current
-from streams.readback import both_ends, bounds, offset_at, stretch
-from streams.routes import Routes
-from streams.routing import Directory
 
 log = logging.getLogger("pastforward.recovery")
 

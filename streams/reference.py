@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from matching import oracle
-from matching.bids import Bid, bid
-from matching.normal_form import ALWAYS
-from matching.values import Value
-from schemas import (
+from pastforward.matching import oracle
+from pastforward.matching.bids import Bid, bid
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.values import Value
+from pastforward.schemas import (
     BackfillRequest,
     BestOffer,
     CanonicalPublication,
@@ -23,11 +23,11 @@ from schemas import (
     Rendezvous,
     Withdrawal,
 )
-from schemas.records import Phase
-from streams.gone import FOREVER, Gone
-from streams.identity import event_name, notification_id
-from streams.progress import Progress
-from streams.routing import Directory, reports
+from pastforward.schemas.records import Phase
+from pastforward.streams.gone import FOREVER, Gone
+from pastforward.streams.identity import event_name, notification_id
+from pastforward.streams.progress import Progress
+from pastforward.streams.routing import Directory, reports
 
 EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most
 

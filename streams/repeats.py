@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from state import Store
+from pastforward.state import Store
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

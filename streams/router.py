@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka import TopicPartition
 
-from matching.normal_form import NormalForm
-from pastforward.topics import Topics
-from schemas import (
+from pastforward.matching.normal_form import NormalForm
+from pastforward.schemas import (
     NEVER,
     PublicationColumns,
     Registry,
@@ -35,19 +34,20 @@ from schemas import (
     encode_rendezvous_publications,
     encode_rendezvous_subscriptions,
 )
-from schemas.acceptance import accept_publications, accept_subscription_row
-from schemas.errors import refusal
-from schemas.records import Origin
-from streams.attributes import take
-from streams.guard import warn
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.routes import Route, Routes, digest_of
-from streams.routing import Scheme
-from streams.routing.change import View, turn
-from streams.routing.columns import Placement, Publications, Subscriptions
-from streams.routing.columns import Texts as ColumnTexts
-from streams.stage import Allowed
+from pastforward.schemas.acceptance import accept_publications, accept_subscription_row
+from pastforward.schemas.errors import refusal
+from pastforward.schemas.records import Origin
+from pastforward.streams.attributes import take
+from pastforward.streams.guard import warn
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.routes import Route, Routes, digest_of
+from pastforward.streams.routing import Scheme
+from pastforward.streams.routing.change import View, turn
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
+from pastforward.streams.routing.columns import Texts as ColumnTexts
+from pastforward.streams.stage import Allowed
+from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.router")
 

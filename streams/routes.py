@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from schemas import Version
-from streams.outgoing import Outgoing
+from pastforward.schemas import Version
+from pastforward.streams.outgoing import Outgoing
 
 DIGEST: Final = 16  # bytes: whoever can make two records meet has only replaced a subscription of his own
 _HEAD: Final = struct.Struct(f">QIQ{DIGEST}s")

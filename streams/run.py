@@ -20,13 +20,13 @@ from pastforward import running
 from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings
-from state.errors import StoreError
-from streams.ending import Ending
-from streams.host import Host
-from streams.status import Status, show_status
-from streams.warm import compile_kernels
-from streams.watch import BrokerWatch, watch
-from streams.web import listen, url_of
+from pastforward.state.errors import StoreError
+from pastforward.streams.ending import Ending
+from pastforward.streams.host import Host
+from pastforward.streams.status import Status, show_status
+from pastforward.streams.warm import compile_kernels
+from pastforward.streams.watch import BrokerWatch, watch
+from pastforward.streams.web import listen, url_of
 
 log = logging.getLogger("pastforward.worker")
 

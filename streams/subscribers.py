@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas import RendezvousColumns, Version
+from pastforward.schemas import RendezvousColumns, Version
 
 I64 = npt.NDArray[np.int64]
 

@@ -29,7 +29,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, T
 from faust.types import TP
 from mode.utils.futures import maybe_async
 
-from streams.ends import out_of_range
+from pastforward.streams.ends import out_of_range
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left

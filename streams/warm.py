@@ -8,18 +8,18 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from pastforward.schemas import Publication, Subscription, encode
+from pastforward.schemas import compile_kernels as compile_schemas
+from pastforward.state import open_store
+from pastforward.streams.engine import Engine
+from pastforward.streams.matcher import Matcher, Sinks
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing import make_scheme
+from pastforward.streams.routing.change import State, View
+from pastforward.streams.routing.warm import compile_kernels as compile_routing
 from pastforward.topics import Topics
-from schemas import Publication, Subscription, encode
-from schemas import compile_kernels as compile_schemas
-from state import open_store
-from streams.engine import Engine
-from streams.matcher import Matcher, Sinks
-from streams.metrics import Metrics
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routes import Routes
-from streams.routing import make_scheme
-from streams.routing.change import State, View
-from streams.routing.warm import compile_kernels as compile_routing
 
 HOUR = 3_600_000_000
 

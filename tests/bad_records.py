@@ -9,8 +9,8 @@ import contextlib
 import json
 from typing import Any, Final, NamedTuple
 
-from schemas import Predicate, Publication, SchemaError, Subscription, encode
-from schemas.limits import MAX_RECORD_BYTES, MAX_TIME, MIN_TIME
+from pastforward.schemas import Predicate, Publication, SchemaError, Subscription, encode
+from pastforward.schemas.limits import MAX_RECORD_BYTES, MAX_TIME, MIN_TIME
 
 PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from state import leaves
+from pastforward.state import leaves
 
 CHUNK = 1_000
 SECOND = 1_000_000

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from schemas import Publication, Subscription, encode
-from schemas.codec import Format
+from pastforward.schemas import Publication, Subscription, encode
+from pastforward.schemas.codec import Format
 
 POOL: Final = 50_000  # different values of publications
 CELLS: Final = 250_000  # as in Qader and Hristidis: 500 x 500

@@ -1,31 +1,34 @@
-"""The algorithms behind `Index(algorithm=…)`: each finds candidates, the index verifies them."""
+"""The algorithms behind `Index(algorithm=…)`: each finds candidates, the index verifies them.
+
+`auto` is the product's own. Others, like those of the papers, are registered by name (`columns.plugins`).
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any, Final
 
-from matching.algorithms.base import Algorithm
-from matching.registry import Registry
+from pastforward.columns import plugins
+from pastforward.matching.algorithms.base import Algorithm
+from pastforward.matching.registry import Registry
 
 # Where each lives; loaded when it is asked for, since compiled kernels come with it.
 _HOMES: Final = {
-    "auto": ("matching.algorithms.auto", "Auto"),
-    "linear": ("matching.algorithms.linear", "Linear"),
-    "counting": ("matching.algorithms.counting", "Counting"),
-    "propagation": ("matching.algorithms.propagation", "Propagation"),
-    "prefetch": ("matching.algorithms.propagation", "Prefetch"),
-    "static": ("matching.algorithms.static", "Static"),
-    "dynamic": ("matching.algorithms.dynamic", "Dynamic"),
-    "pubsub": ("matching.algorithms.pubsub", "PubSub"),
+    "auto": ("pastforward.matching.algorithms.auto", "Auto"),
+    "linear": ("pastforward.matching.algorithms.linear", "Linear"),
 }
 
-NAMES: Final = tuple(_HOMES)
+
+def names() -> tuple[str, ...]:
+    """All that are installed, `auto` first."""
+    return (*_HOMES, *plugins.installed(plugins.ALGORITHMS))
 
 
 def create(name: str, registry: Registry, **options: Any) -> Algorithm:
-    home = _HOMES.get(name)
-    if home is None:
-        raise ValueError(f"no algorithm {name!r}; there are {', '.join(NAMES)}")
-    algorithm: Algorithm = getattr(import_module(home[0]), home[1])(registry, **options)
+    if name in _HOMES:
+        module, attribute = _HOMES[name]
+        make = getattr(import_module(module), attribute)
+    else:
+        make = plugins.load("algorithm", plugins.ALGORITHMS, name, tuple(_HOMES))
+    algorithm: Algorithm = make(registry, **options)
     return algorithm

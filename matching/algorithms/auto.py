@@ -12,15 +12,15 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.algorithms.base import Algorithm
-from matching.blocks import kernels
-from matching.blocks import view as v
-from matching.blocks.codes import ROOM, scratch
-from matching.blocks.tiling import MOST
-from matching.blocks.view import Blocks, capacity, empty_blocks, grown
-from matching.columns import Batch
-from matching.reference import pin
-from matching.registry import Registry
+from pastforward.matching.algorithms.base import Algorithm
+from pastforward.matching.blocks import kernels
+from pastforward.matching.blocks import view as v
+from pastforward.matching.blocks.codes import ROOM, scratch
+from pastforward.matching.blocks.tiling import MOST
+from pastforward.matching.blocks.view import Blocks, capacity, empty_blocks, grown
+from pastforward.matching.columns import Batch
+from pastforward.matching.reference import pin
+from pastforward.matching.registry import Registry
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from matching.columns import Batch
-from matching.registry import Registry
+from pastforward.matching.columns import Batch
+from pastforward.matching.registry import Registry
 
 I32 = npt.NDArray[np.int32]
 

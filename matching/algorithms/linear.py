@@ -10,15 +10,15 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.algorithms.base import Algorithm
-from matching.checking import batch_at, known_at
-from matching.columns import Batch
-from matching.kernel import kernel
-from matching.records import INTERSECT, SYMMETRIC
-from matching.reference import pin
-from matching.registry import Registry
-from matching.scalars import Int
-from matching.verification import NO, record_holds
+from pastforward.columns.kernel import kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching.algorithms.base import Algorithm
+from pastforward.matching.checking import batch_at, known_at
+from pastforward.matching.columns import Batch
+from pastforward.matching.records import INTERSECT, SYMMETRIC
+from pastforward.matching.reference import pin
+from pastforward.matching.registry import Registry
+from pastforward.matching.verification import NO, record_holds
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

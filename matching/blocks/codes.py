@@ -14,9 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import INTEGER
-from matching.blocks.lanes import CELLS, TABLE
-from matching.blocks.view import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import float_of_bits
+from pastforward.columns.scalars import Bool, Float, Int
+from pastforward.matching.attributes import INTEGER
+from pastforward.matching.blocks.lanes import CELLS, TABLE
+from pastforward.matching.blocks.view import (
     CODES,
     EPOCH,
     EQUAL_TWO,
@@ -34,13 +37,10 @@ from matching.blocks.view import (
     SPLITS,
     Blocks,
 )
-from matching.columns import Batch
-from matching.kernel import inner
-from matching.keys import NUMBER_KEY, mix, number_key
-from matching.machine import float_of_bits
-from matching.records import BOUNDED, EQUAL, LARGEST, constraints
-from matching.scalars import Bool, Float, Int
-from matching.verification import Known
+from pastforward.matching.columns import Batch
+from pastforward.matching.keys import NUMBER_KEY, mix, number_key
+from pastforward.matching.records import BOUNDED, EQUAL, LARGEST, constraints
+from pastforward.matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]

@@ -8,8 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
-from matching.blocks.view import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import prefetch
+from pastforward.columns.scalars import Float, Int
+from pastforward.matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
+from pastforward.matching.blocks.view import (
     CODES,
     EPOCH,
     EQUAL_ONE,
@@ -22,11 +25,8 @@ from matching.blocks.view import (
     SPLIT_ROW,
     Blocks,
 )
-from matching.kernel import inner
-from matching.machine import prefetch
-from matching.records import EQUAL, OPEN, PRESENT, constraints
-from matching.scalars import Float, Int
-from matching.verification import Known
+from pastforward.matching.records import EQUAL, OPEN, PRESENT, constraints
+from pastforward.matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks import codes, place, pools, visit
-from matching.blocks.describe import describe
-from matching.blocks.lanes import TABLE
-from matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
-from matching.blocks.view import Blocks
-from matching.checking import checked
-from matching.columns import Batch
-from matching.kernel import inner, kernel
-from matching.scalars import Bool, Float, Int
-from matching.verification import Known
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.scalars import Bool, Float, Int
+from pastforward.matching.blocks import codes, place, pools, visit
+from pastforward.matching.blocks.describe import describe
+from pastforward.matching.blocks.lanes import TABLE
+from pastforward.matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
+from pastforward.matching.blocks.view import Blocks
+from pastforward.matching.checking import checked
+from pastforward.matching.columns import Batch
+from pastforward.matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -24,7 +24,7 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-from matching.kernel import kernel
+from pastforward.columns.kernel import kernel
 
 U8 = npt.NDArray[np.uint8]
 

@@ -10,10 +10,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import MAX_BOUND, ROOM, Scratch, binding_of, pair_cell
-from matching.blocks.describe import code_slot, describe, dimension
-from matching.blocks.lanes import box_test
-from matching.blocks.pools import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import prefetch, trailing_zeros
+from pastforward.columns.scalars import Bool, Float, Int
+from pastforward.matching.blocks.codes import MAX_BOUND, ROOM, Scratch, binding_of, pair_cell
+from pastforward.matching.blocks.describe import code_slot, describe, dimension
+from pastforward.matching.blocks.lanes import box_test
+from pastforward.matching.blocks.pools import (
     clear_box,
     count_in_table,
     find_group,
@@ -27,7 +30,7 @@ from matching.blocks.pools import (
     new_node,
     new_table,
 )
-from matching.blocks.tiling import (
+from pastforward.matching.blocks.tiling import (
     MOST,
     box_of_chunk,
     lay_group,
@@ -35,7 +38,7 @@ from matching.blocks.tiling import (
     split_leaf,
     tile,
 )
-from matching.blocks.view import (
+from pastforward.matching.blocks.view import (
     ALWAYS,
     BOX_BYTES,
     CHUNK,
@@ -65,11 +68,8 @@ from matching.blocks.view import (
     TOPIC,
     Blocks,
 )
-from matching.kernel import inner
-from matching.machine import prefetch, trailing_zeros
-from matching.records import EQUAL, HAS_TOPIC, OPEN
-from matching.scalars import Bool, Float, Int
-from matching.verification import Known
+from pastforward.matching.records import EQUAL, HAS_TOPIC, OPEN
+from pastforward.matching.verification import Known
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

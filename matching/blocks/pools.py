@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from matching.blocks.codes import pair_cell
-from matching.blocks.view import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.scalars import Int
+from pastforward.matching.blocks.codes import pair_cell
+from pastforward.matching.blocks.view import (
     BOX_BYTES,
     EQUAL_ONE,
     EQUAL_TWO,
@@ -30,9 +32,7 @@ from matching.blocks.view import (
     TABLES,
     Blocks,
 )
-from matching.kernel import inner
-from matching.keys import mix
-from matching.scalars import Int
+from pastforward.matching.keys import mix
 
 
 @inner

@@ -13,10 +13,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.codes import Scratch, binding_of
-from matching.blocks.describe import code_slot, describe, dimension
-from matching.blocks.pools import free_leaf, new_leaf, new_node
-from matching.blocks.view import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import prefetch
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.blocks.codes import Scratch, binding_of
+from pastforward.matching.blocks.describe import code_slot, describe, dimension
+from pastforward.matching.blocks.pools import free_leaf, new_leaf, new_node
+from pastforward.matching.blocks.view import (
     BOX_BYTES,
     CHUNK,
     EPOCH,
@@ -27,10 +30,7 @@ from matching.blocks.view import (
     TILE_COUNT,
     Blocks,
 )
-from matching.kernel import inner
-from matching.machine import prefetch
-from matching.scalars import Bool, Int
-from matching.verification import Known
+from pastforward.matching.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -10,9 +10,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.blocks.lanes import TABLE, box_test, box_test_interval, leaf_test, leaf_test_interval
-from matching.blocks.pools import find_group, find_table, group_key
-from matching.blocks.view import (
+from pastforward.columns.kernel import inner
+from pastforward.columns.machine import prefetch, trailing_zeros
+from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.blocks.lanes import TABLE, box_test, box_test_interval, leaf_test, leaf_test_interval
+from pastforward.matching.blocks.pools import find_group, find_table, group_key
+from pastforward.matching.blocks.view import (
     ALWAYS,
     BOX_BYTES,
     CHUNK,
@@ -26,12 +29,9 @@ from matching.blocks.view import (
     TABLES,
     Blocks,
 )
-from matching.columns import Batch
-from matching.kernel import inner
-from matching.keys import OTHER, equality_hash
-from matching.machine import prefetch, trailing_zeros
-from matching.scalars import Bool, Int
-from matching.topics import TopicView
+from pastforward.matching.columns import Batch
+from pastforward.matching.keys import OTHER, equality_hash
+from pastforward.matching.topics import TopicView
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]

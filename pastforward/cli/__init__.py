@@ -11,8 +11,8 @@ from pastforward.cli import bench as bench_command
 from pastforward.cli import doctor, history, processes, records, routing, scene
 from pastforward.client import DeliveryError
 from pastforward.errors import UserError
+from pastforward.schemas import SchemaError
 from pastforward.topics import text_of
-from schemas import SchemaError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -33,7 +33,7 @@ def bench() -> None:
 
 def _run(name: str, arguments: tuple[str, ...]) -> int:
     """A process of its own: figures of memory are then its own too. It stops what it has started, and is waited for."""
-    process = subprocess.Popen([sys.executable, "-P", "-m", "benchmarks", name, *arguments])
+    process = subprocess.Popen([sys.executable, "-P", "-m", "pastforward.benchmarks", name, *arguments])
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
         while True:

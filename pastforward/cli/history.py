@@ -40,7 +40,7 @@ def history() -> None:
 @contextmanager
 def _spark(settings: Settings, cores: int | None, *, kafka: bool = False) -> Iterator[Any]:
     """A session for one command. Its jars, and the broker if one is needed, are looked for before its JVM is started."""
-    from spark_batch.session import make_session
+    from pastforward.spark_batch.session import make_session
 
     if kafka:
         topics.connect(settings, bootstrap_of(settings))
@@ -77,7 +77,7 @@ def ingest(settings: Settings, follow: bool, allow_loss: bool, cores: int | None
     Example: pastforward history ingest
              pastforward history ingest --follow
     """
-    from spark_batch.ingest import ingest as run
+    from pastforward.spark_batch.ingest import ingest as run
 
     with _spark(settings, cores, kafka=True) as spark:
         run(spark, settings, follow=follow, allow_loss=allow_loss, quiet=as_json).print(as_json)
@@ -114,7 +114,7 @@ def compact(
     \b
     Example: pastforward history compact --retain 90d --drop-expired 7d
     """
-    from spark_batch.compact import compact as run
+    from pastforward.spark_batch.compact import compact as run
 
     with _spark(settings, cores, kafka=True) as spark:
         run(
@@ -142,7 +142,7 @@ def statistics(
     \b
     Example: pastforward history statistics --write catalog.toml --page statistics.html
     """
-    from spark_batch.statistics import statistics as run
+    from pastforward.spark_batch.statistics import statistics as run
 
     with _spark(settings, cores, kafka=not without_kafka) as spark:
         run(spark, settings, catalog=catalog, page=page, without_kafka=without_kafka, quiet=as_json).print(as_json)
@@ -166,9 +166,9 @@ def asking(command: Any) -> Any:
 def _asked(
     where: str | None, topic: str | None, scope: str, starts_at: Moment, ends_at: Moment, time_: str, semantics: str
 ) -> Any:
-    from matching import Condition, ConditionError
-    from matching.oracle import Scope, Semantics, Subscription, TimeMode
-    from schemas.dewey_text import check_path
+    from pastforward.matching import Condition, ConditionError
+    from pastforward.matching.oracle import Scope, Semantics, Subscription, TimeMode
+    from pastforward.schemas.dewey_text import check_path
 
     now = time.time_ns() // 1000
     try:
@@ -230,13 +230,13 @@ def backfill(
         if single:
             _query(spark, settings, asked, "json" if as_json else "table", SHOWN, None)
             return
-        from spark_batch.backfill import backfill as run
+        from pastforward.spark_batch.backfill import backfill as run
 
         run(spark, settings, quiet=as_json).print(as_json)
 
 
 def _replay(spark: Any, settings: Settings, subscriptions: dict[str, Any], as_json: bool) -> None:
-    from spark_batch.replay import chart, replay
+    from pastforward.spark_batch.replay import chart, replay
 
     summary, counts = replay(spark, settings, subscriptions, quiet=as_json)
     if not as_json:
@@ -247,9 +247,9 @@ def _replay(spark: Any, settings: Settings, subscriptions: dict[str, Any], as_js
 
 def _replayed(file: IO[bytes], window: Any) -> Iterator[tuple[str, Any]]:
     """Subscriptions as the input topic takes them; the window given on the command line narrows each."""
-    from matching import Condition, ConditionError
-    from matching.oracle import Subscription as Asked
-    from schemas import SchemaError, Subscription, decode_subscription
+    from pastforward.matching import Condition, ConditionError
+    from pastforward.matching.oracle import Subscription as Asked
+    from pastforward.schemas import SchemaError, Subscription, decode_subscription
 
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -313,7 +313,7 @@ def query(
 
 
 def _query(spark: Any, settings: Settings, asked: Any, form: str, limit: int | None, parquet: str | None) -> None:
-    from spark_batch.query import query, to_line
+    from pastforward.spark_batch.query import query, to_line
 
     table = Table("published", "topic", "publication", "attributes", box=None, header_style="bold")
 

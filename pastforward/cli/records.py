@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from matching.values import Value
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.client import Client, Moment
 from pastforward.errors import UserError
+from pastforward.matching.values import Value
+from pastforward.schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
+from pastforward.schemas.records import Prefer, Scope, Semantics, TimeBasis
+from pastforward.schemas.times import datetime_of, micros_of_text
 from pastforward.settings import Settings, parse_duration
-from schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
-from schemas.records import Prefer, Scope, Semantics, TimeBasis
-from schemas.times import datetime_of, micros_of_text
 
 PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
 
@@ -117,7 +117,7 @@ def subscribe(
 
 def _check(where: str | None) -> None:
     """A wrong condition would become a dead letter; here its writer is still at the keyboard."""
-    from matching import Condition, ConditionError
+    from pastforward.matching import Condition, ConditionError
 
     try:
         if where is not None:
@@ -333,7 +333,7 @@ def explain(settings: Settings, subscription_id: str, publication_id: str, as_js
     \b
     Example: pastforward explain 4f1c2b 77ab01
     """
-    from streams.explain import Explainer  # the streams take a second to import
+    from pastforward.streams.explain import Explainer  # the streams take a second to import
 
     with Client(settings=settings) as client, Console(stderr=True).status("reading") as status:
         explainer = Explainer(

@@ -16,15 +16,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from pastforward.broker import bootstrap_of
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.errors import UserError
+from pastforward.schemas import SchemaError, Withdrawal, decode_publication, decode_subscription
 from pastforward.settings import Settings
-from schemas import SchemaError, Withdrawal, decode_publication, decode_subscription
 
 NAMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")
 
 if TYPE_CHECKING:
-    from streams.change import Step
-    from streams.routing import Directory, Publication, Subscription
-    from streams.routing.change import View
+    from pastforward.streams.change import Step
+    from pastforward.streams.routing import Directory, Publication, Subscription
+    from pastforward.streams.routing.change import View
 
 
 @click.group()
@@ -54,9 +54,9 @@ def propose(
     \b
     Example: pastforward routing propose --subscriptions subs.jsonl --publications pubs.jsonl --partitions 16
     """
-    from streams.routing.catalog import CatalogError
-    from streams.routing.directory import read_catalog
-    from streams.routing.propose import propose as estimate
+    from pastforward.streams.routing.catalog import CatalogError
+    from pastforward.streams.routing.directory import read_catalog
+    from pastforward.streams.routing.propose import propose as estimate
 
     try:
         known = None if catalog is None else read_catalog(catalog.read_text("utf-8"), "iim", partitions)
@@ -74,8 +74,8 @@ def propose(
 
 
 def _subscriptions(file: IO[bytes]) -> Iterator[Subscription]:
-    from schemas.acceptance import normal_form
-    from streams.routing import Subscription
+    from pastforward.schemas.acceptance import normal_form
+    from pastforward.streams.routing import Subscription
 
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -96,8 +96,8 @@ def _subscriptions(file: IO[bytes]) -> Iterator[Subscription]:
 
 
 def _publications(file: IO[bytes]) -> Iterator[Publication]:
-    from schemas.acceptance import normal_form
-    from streams.routing import Publication
+    from pastforward.schemas.acceptance import normal_form
+    from pastforward.streams.routing import Publication
 
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -132,7 +132,7 @@ def apply(
     \b
     Example: pastforward routing apply --scheme pan --catalog catalog.toml --partitions 16
     """
-    from streams.change import Change
+    from pastforward.streams.change import Change
 
     started = time.monotonic()
     with _progress(as_json) as tell:
@@ -162,7 +162,7 @@ def abort(settings: Settings, as_json: bool) -> None:
     \b
     Example: pastforward routing abort
     """
-    from streams.change import Change
+    from pastforward.streams.change import Change
 
     change = Change(settings, bootstrap_of(settings), lambda _: None)
     try:
@@ -180,7 +180,7 @@ def _wanted(
     view: View, scheme: str | None, depth: int | None, catalog: Path | None, partitions: int | None
 ) -> Directory:
     """What is in force, with what the options change."""
-    from streams.routing import CatalogError, Directory, read_catalog
+    from pastforward.streams.routing import CatalogError, Directory, read_catalog
 
     now = view.versions[view.current().in_force]
     name, count = scheme or now.scheme, partitions or now.partitions

@@ -13,13 +13,13 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from matching.values import Point
 from pastforward.client import Client
 from pastforward.demo.screen import Story, draw, plain_line
 from pastforward.demo.world import DRIVER_LEVEL, INCIDENT_LEVEL, REMEMBERED, Driver, Incident, World
+from pastforward.matching.values import Point
+from pastforward.schemas import Notification
 from pastforward.settings import Settings
-from schemas import Notification
-from state import cell_of
+from pastforward.state import cell_of
 
 STEP: Final = 0.2  # seconds between two steps of the scene
 INCIDENTS: Final = 2.0  # a second

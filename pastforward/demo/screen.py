@@ -13,9 +13,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from matching.values import Point
 from pastforward.demo.world import KINDS, REGION, World
-from schemas import Notification
+from pastforward.matching.values import Point
+from pastforward.schemas import Notification
 
 GLOW: Final = 1.5  # seconds that a driver stays lit after a notification
 STYLES: Final = {"past": "bold black on yellow", "live": "bold black on green"}

@@ -19,10 +19,10 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from matching.attributes import BOX, CIRCLE, POINT
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.kernels.names import find_slot
-from schemas.kernels.text import is_id
+from pastforward.matching.attributes import BOX, CIRCLE, POINT
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.names import find_slot
+from pastforward.schemas.kernels.text import is_id
 
 NULL_LONG: Final = -(2**63)
 

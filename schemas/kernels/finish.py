@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from schemas.kernels.columns import NULL_LONG, READ, SLOW
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.kernels.names import same_bytes
-from schemas.kernels.text import is_id
-from schemas.limits import MADE_UP
+from pastforward.schemas.kernels.columns import NULL_LONG, READ, SLOW
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.names import same_bytes
+from pastforward.schemas.kernels.text import is_id
+from pastforward.schemas.limits import MADE_UP
 
 _MADE_UP = ord(MADE_UP)
 

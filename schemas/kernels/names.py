@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.kinds import Array, Number, Result
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)

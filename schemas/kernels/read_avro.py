@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
-from schemas.kernels.columns import (
+from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
+from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,
     BEST,
@@ -42,9 +42,9 @@ from schemas.kernels.columns import (
     intern,
     is_shape,
 )
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.kernels.text import ID, is_path, is_text, is_utf8
-from schemas.limits import MAX_TIME, MIN_TIME
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.text import ID, is_path, is_text, is_utf8
+from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 # Kinds of nodes; a row of `nodes` is: kind, and two numbers that depend on it.
 N_NULL = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from matching.records import (
+from pastforward.matching.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,
@@ -24,8 +24,8 @@ from matching.records import (
     STRINGS,
     TIMESTAMPS,
 )
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.kernels.names import find_slot
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.names import find_slot
 
 # branches of a constant that may be null; without null they are one less
 _NONE = 0

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
-from schemas.kernels.columns import (
+from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
+from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,
     BEST,
@@ -36,11 +36,11 @@ from schemas.kernels.columns import (
     intern,
     is_shape,
 )
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.kernels.numbers import FAILED, INTEGER, NO_TIME, read_number, read_rfc3339
-from schemas.kernels.read_avro import as_double
-from schemas.kernels.text import BYTES, ID, is_path, is_text, is_utf8
-from schemas.limits import MAX_TIME, MIN_TIME
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.kernels.numbers import FAILED, INTEGER, NO_TIME, read_number, read_rfc3339
+from pastforward.schemas.kernels.read_avro import as_double
+from pastforward.schemas.kernels.text import BYTES, ID, is_path, is_text, is_utf8
+from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C

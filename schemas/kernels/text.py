@@ -6,8 +6,8 @@ from typing import Final
 
 from numba import njit
 
-from schemas.kernels.kinds import Array, Number, Result
-from schemas.limits import MAX_ID_BYTES, MAX_PATH_DEPTH
+from pastforward.schemas.kernels.kinds import Array, Number, Result
+from pastforward.schemas.limits import MAX_ID_BYTES, MAX_PATH_DEPTH
 
 PLAIN: Final = 0
 ID: Final = 1  # 1 to 512 bytes, no zero byte

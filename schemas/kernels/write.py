@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
-from schemas.kernels.kinds import Array, Number, Result
+from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
+from pastforward.schemas.kernels.kinds import Array, Number, Result
 
 _SEVEN = np.uint64(7)
 _MASK = np.uint64(0x7F)

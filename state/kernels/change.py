@@ -7,9 +7,9 @@ The journal holds the first item of every change: its number if it came, and `-2
 
 from __future__ import annotations
 
-from state.kernels import heap, ids, lists, topics
-from state.kernels.compiled import kernel
-from state.kernels.records import (
+from pastforward.state.kernels import heap, ids, lists, topics
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import (
     COPY,
     DEAD,
     IS_PUBLICATION,
@@ -28,7 +28,7 @@ from state.kernels.records import (
     Array,
     Memory,
 )
-from state.kernels.rules import lives
+from pastforward.state.kernels.rules import lives
 
 
 @kernel

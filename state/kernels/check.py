@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels.compiled import kernel
-from state.kernels.ids import hash_bytes
-from state.kernels.records import (
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.ids import hash_bytes
+from pastforward.state.kernels.records import (
     EARLIEST,
     LATEST,
     PUBLICATION,

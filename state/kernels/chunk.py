@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from state.kernels import change, heap, ids, topics
-from state.kernels.compiled import kernel
-from state.kernels.records import (
+from pastforward.state.kernels import change, heap, ids, topics
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import (
     COPY,
     DEAD,
     DUPLICATES,
@@ -28,8 +28,8 @@ from state.kernels.records import (
     Memory,
     Operations,
 )
-from state.kernels.rules import ended_before, horizon, lives, publication_kept
-from state.kernels.walk import (
+from pastforward.state.kernels.rules import ended_before, horizon, lives, publication_kept
+from pastforward.state.kernels.walk import (
     EARLIER,
     FULL,
     OVERLAPPING,

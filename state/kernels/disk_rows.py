@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels import change, heap, ids, topics
-from state.kernels.compiled import kernel
-from state.kernels.records import (
+from pastforward.state.kernels import change, heap, ids, topics
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import (
     COPY,
     DEAD,
     INTEGER_IDS,
@@ -30,7 +30,7 @@ from state.kernels.records import (
     Memory,
     Rows,
 )
-from state.kernels.rules import ended_before, kept_until, lives, publication_kept
+from pastforward.state.kernels.rules import ended_before, kept_until, lives, publication_kept
 
 VALUE_HEADER = 27
 MARK = 0x10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels import heap
-from state.kernels.compiled import kernel
-from state.kernels.records import IS_PUBLICATION, NONE, Array, Memory
+from pastforward.state.kernels import heap
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import IS_PUBLICATION, NONE, Array, Memory
 
 TEXT_ID = 0
 SUBSCRIBER = 1

@@ -8,8 +8,8 @@ A blob is: u32 length of all, u16 length of the id, u16 of the subscriber; id, s
 
 from __future__ import annotations
 
-from state.kernels.compiled import kernel
-from state.kernels.records import HEAP_TOP, Array, Memory
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import HEAP_TOP, Array, Memory
 
 UNIT = 16
 SIZES = 16 + 8 * 24  # blocks of up to 4 GB

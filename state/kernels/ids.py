@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels.compiled import kernel
-from state.kernels.heap import id_span, same_bytes
-from state.kernels.lists import mix
-from state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Int, Memory
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.heap import id_span, same_bytes
+from pastforward.state.kernels.lists import mix
+from pastforward.state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Int, Memory
 
 
 @kernel

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels.compiled import kernel
-from state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Int, Memory
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Int, Memory
 
 
 @kernel

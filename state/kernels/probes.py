@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels.compiled import kernel
-from state.kernels.disk_rows import MARK, _put_big_endian
-from state.kernels.records import (
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.disk_rows import MARK, _put_big_endian
+from pastforward.state.kernels.records import (
     LATEST,
     LOG_TIME,
     PUBLICATION,
@@ -17,7 +17,7 @@ from state.kernels.records import (
     Array,
     Operations,
 )
-from state.kernels.rules import ended_before, horizon
+from pastforward.state.kernels.rules import ended_before, horizon
 
 SUBSCRIPTIONS_AT = 0
 PUBLICATIONS_AT = 1

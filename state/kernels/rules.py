@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from state.kernels.compiled import kernel
-from state.kernels.records import (
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.records import (
     COMPLETE_FROM,
     EARLIEST,
     ENDED_BEFORE,

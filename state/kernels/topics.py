@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from state.kernels.compiled import kernel
-from state.kernels.lists import mix
-from state.kernels.records import (
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.lists import mix
+from pastforward.state.kernels.records import (
     NODE_FREE,
     NODE_FREE_COUNT,
     NODE_TOP,

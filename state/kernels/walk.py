@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from state.kernels.compiled import kernel
-from state.kernels.heap import same_bytes, subscriber_span
-from state.kernels.lists import search
-from state.kernels.records import (
+from pastforward.state.kernels.compiled import kernel
+from pastforward.state.kernels.heap import same_bytes, subscriber_span
+from pastforward.state.kernels.lists import search
+from pastforward.state.kernels.records import (
     DEAD,
     LATEST,
     NONE,

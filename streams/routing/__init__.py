@@ -1,11 +1,11 @@
 """Which rendezvous partitions a record goes to: pure functions, one file a scheme."""
 
-from streams.routing.catalog import Attribute, Catalog, CatalogError, Seen
-from streams.routing.columns import Placement, Publications, Subscriptions, Texts
-from streams.routing.directory import Directory, read_catalog
-from streams.routing.make import SCHEMES, make_scheme
-from streams.routing.records import Publication, RoutedPublication, RoutedSubscription, Subscription
-from streams.routing.scheme import RoutingError, Scheme, reports
+from pastforward.streams.routing.catalog import Attribute, Catalog, CatalogError, Seen
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
+from pastforward.streams.routing.directory import Directory, read_catalog
+from pastforward.streams.routing.make import SCHEMES, make_scheme
+from pastforward.streams.routing.records import Publication, RoutedPublication, RoutedSubscription, Subscription
+from pastforward.streams.routing.scheme import RoutingError, Scheme, reports
 
 __all__ = [
     "SCHEMES",

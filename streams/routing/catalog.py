@@ -34,15 +34,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
-from matching.families import classify, value_of
-from matching.normal_form import PREVIOUS, Constant, Family
-from streams.routing.scheme import RoutingError
-from streams.routing.toml_lines import Lines
-
-if TYPE_CHECKING:
-    from matching.algorithms.statistics import AttributeStatistics
+from pastforward.matching.families import classify, value_of
+from pastforward.matching.normal_form import PREVIOUS, Constant, Family
+from pastforward.streams.routing.scheme import RoutingError
+from pastforward.streams.routing.toml_lines import Lines
 
 Type: TypeAlias = Literal["boolean", "integer", "float", "string", "timestamp", "path"]
 Kind: TypeAlias = Literal["equality", "range"]
@@ -130,13 +127,9 @@ class Catalog:
     partitions: tuple[str, ...] = ()
     statistics: tuple[Seen, ...] = field(default=(), compare=False)
 
-    def index_statistics(self) -> dict[str, AttributeStatistics]:
+    def index_statistics(self) -> dict[str, Seen]:
         """For `Index(algorithm="static", statistics=…)`."""
-        from matching.algorithms.statistics import (
-            AttributeStatistics,
-        )  # kernels: who only routes does not wait for them
-
-        return {seen.name: AttributeStatistics(seen.present, seen.distinct) for seen in self.statistics}
+        return {seen.name: seen for seen in self.statistics}
 
     @classmethod
     def from_toml(cls, text: str) -> Catalog:

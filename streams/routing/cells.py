@@ -13,12 +13,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from matching.families import classify, value_of
-from matching.merge import limited
-from matching.normal_form import Constant, Constraint, Family
-from matching.printing import value_text
-from streams.routing.catalog import FAMILIES, Type
-from streams.routing.scheme import RoutingError
+from pastforward.matching.families import classify, value_of
+from pastforward.matching.merge import limited
+from pastforward.matching.normal_form import Constant, Constraint, Family
+from pastforward.matching.printing import value_text
+from pastforward.streams.routing.catalog import FAMILIES, Type
+from pastforward.streams.routing.scheme import RoutingError
 
 ABSENT: Final = 0
 OTHER: Final = 1

@@ -26,9 +26,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
-from schemas import is_fault
-from streams.routing.directory import Directory
-from streams.routing.scheme import RoutingError
+from pastforward.schemas import is_fault
+from pastforward.streams.routing.directory import Directory
+from pastforward.streams.routing.scheme import RoutingError
 
 STATE: Final = b"state"
 

@@ -11,14 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP, Attributes
-from matching.families import EPOCH, INT64_MAX, INT64_MIN, microseconds
-from matching.normal_form import NormalForm
-from matching.oracle import SEMANTICS
-from matching.values import Box, Circle, Path, Point, Value
-from schemas.condition_bytes import condition_bytes
-from streams.routing.hashing import k_text_hashes
-from streams.routing.records import Publication, RoutedPublication, RoutedSubscription
+from pastforward.matching.attributes import (
+    BOOLEAN,
+    BOX,
+    CIRCLE,
+    FLOAT,
+    INTEGER,
+    PATH,
+    POINT,
+    STRING,
+    TIMESTAMP,
+    Attributes,
+)
+from pastforward.matching.families import EPOCH, INT64_MAX, INT64_MIN, microseconds
+from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.streams.routing.hashing import k_text_hashes
+from pastforward.streams.routing.records import Publication, RoutedPublication, RoutedSubscription
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -267,4 +278,4 @@ def _value(attributes: Attributes, entry: int) -> Value:
         return Circle(*numbers)
     if tag == BOX:
         return Box(*numbers)
-    raise ValueError(f"an attribute has the unknown tag {tag}; see matching.attributes for those that are")
+    raise ValueError(f"an attribute has the unknown tag {tag}; see pastforward.matching.attributes for those that are")

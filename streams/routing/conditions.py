@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
-from matching.normal_form import PREVIOUS
-from schemas.chunk_reader import SEED
-from schemas.kernels.names import find_slot, rehash
-from schemas.kernels.read_avro import read_double
+from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
+from pastforward.matching.normal_form import PREVIOUS
+from pastforward.schemas.chunk_reader import SEED
+from pastforward.schemas.kernels.names import find_slot, rehash
+from pastforward.schemas.kernels.read_avro import read_double
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matching.condition import Condition
-from matching.errors import ConditionError
-from matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
-from streams.routing.catalog import Catalog, CatalogError, Type
-from streams.routing.cells import ABSENT, Axis
-from streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
-from streams.routing.conditions import Names
-from streams.routing.grid_kernel import locate_rows, pack_grid
-from streams.routing.hashing import text_hash
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.scheme import Scheme
-from streams.routing.store_grid_kernel import pack_owners, store_cells
+from pastforward.matching.condition import Condition
+from pastforward.matching.errors import ConditionError
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
+from pastforward.streams.routing.catalog import Catalog, CatalogError, Type
+from pastforward.streams.routing.cells import ABSENT, Axis
+from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from pastforward.streams.routing.conditions import Names
+from pastforward.streams.routing.grid_kernel import locate_rows, pack_grid
+from pastforward.streams.routing.hashing import text_hash
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.scheme import Scheme
+from pastforward.streams.routing.store_grid_kernel import pack_owners, store_cells
 
 # A cell takes four bytes, and the conditions are tried on each of them once.
 MAX_CELLS = 1_000_000

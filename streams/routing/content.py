@@ -15,14 +15,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Set
 
-from matching.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
-from streams.routing.catalog import Attribute, Catalog
-from streams.routing.columns import Placement, Publications, Subscriptions
-from streams.routing.hashing import combine, text_hash
-from streams.routing.packed_rules import PackedRules
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.rules import Rule
-from streams.routing.scheme import Scheme
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
+from pastforward.streams.routing.catalog import Attribute, Catalog
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
+from pastforward.streams.routing.hashing import combine, text_hash
+from pastforward.streams.routing.packed_rules import PackedRules
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.rules import Rule
+from pastforward.streams.routing.scheme import Scheme
 
 # The key of a publication that says nothing.
 _SILENCE = "\0silence"

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from schemas.acceptance import Rules
-from streams.routing.columns import Placement, Publications, Subscriptions, Texts
-from streams.routing.hashing import combine, k_combine
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.scheme import RoutingError, Scheme
+from pastforward.schemas.acceptance import Rules
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
+from pastforward.streams.routing.hashing import combine, k_combine
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.scheme import RoutingError, Scheme
 
 
 class Dewey(Scheme):

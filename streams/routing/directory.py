@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from schemas import is_fault
-from streams.routing.catalog import Catalog, CatalogError
-from streams.routing.make import make_scheme
-from streams.routing.scheme import RoutingError, Scheme
-from streams.routing.toml_lines import Lines
+from pastforward.schemas import is_fault
+from pastforward.streams.routing.catalog import Catalog, CatalogError
+from pastforward.streams.routing.make import make_scheme
+from pastforward.streams.routing.scheme import RoutingError, Scheme
+from pastforward.streams.routing.toml_lines import Lines
 
 
 @dataclass(frozen=True, slots=True)

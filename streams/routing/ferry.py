@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.routing.catalog import Catalog
-from streams.routing.columns import Placement, Publications, Subscriptions
-from streams.routing.hashing import text_hash
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.scheme import Scheme
+from pastforward.streams.routing.catalog import Catalog
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
+from pastforward.streams.routing.hashing import text_hash
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.scheme import Scheme
 
 
 class Ferry(Scheme):

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.attributes import FLOAT, INTEGER, PATH, STRING
-from matching.families import path_text
-from matching.normal_form import Family
-from streams.routing.cells import OTHER, Axis
-from streams.routing.columns import EntryColumns
-from streams.routing.kernel import TWO_63, at_most, family_of
+from pastforward.matching.attributes import FLOAT, INTEGER, PATH, STRING
+from pastforward.matching.families import path_text
+from pastforward.matching.normal_form import Family
+from pastforward.streams.routing.cells import OTHER, Axis
+from pastforward.streams.routing.columns import EntryColumns
+from pastforward.streams.routing.kernel import TWO_63, at_most, family_of
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

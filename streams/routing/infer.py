@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from matching.families import classify, value_of
-from matching.normal_form import PREVIOUS, Constant, Constraint, Family
-from matching.printing import value_text
-from streams.routing.catalog import DEFAULT_INTERVALS, Attribute, Catalog, Type
-from streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.matching.families import classify, value_of
+from pastforward.matching.normal_form import PREVIOUS, Constant, Constraint, Family
+from pastforward.matching.printing import value_text
+from pastforward.streams.routing.catalog import DEFAULT_INTERVALS, Attribute, Catalog, Type
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 
 _TYPES: Final[dict[Family, Type]] = {
     Family.BOOLEAN: "boolean",

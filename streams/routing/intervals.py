@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from matching.families import classify
-from streams.routing.catalog import Attribute, Catalog
-from streams.routing.cost import KeyLoads
-from streams.routing.iim import Iim
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.rules import ByInterval, by_interval
-from streams.routing.weights import Weights
+from pastforward.matching.families import classify
+from pastforward.streams.routing.catalog import Attribute, Catalog
+from pastforward.streams.routing.cost import KeyLoads
+from pastforward.streams.routing.iim import Iim
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.rules import ByInterval, by_interval
+from pastforward.streams.routing.weights import Weights
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
-from matching.normal_form import Family
-from streams.routing.columns import EntryColumns, Texts
-from streams.routing.hashing import k_combine, k_crc32, k_mix
+from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
+from pastforward.matching.normal_form import Family
+from pastforward.streams.routing.columns import EntryColumns, Texts
+from pastforward.streams.routing.hashing import k_combine, k_crc32, k_mix
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streams.routing.catalog import Catalog
-from streams.routing.constraints import Constraints
-from streams.routing.dewey import Dewey
-from streams.routing.ferry import Ferry
-from streams.routing.hybrid import Hybrid
-from streams.routing.iim import Iim
-from streams.routing.pan import Pan
-from streams.routing.pav import Pav
-from streams.routing.scheme import RoutingError, Scheme
+from pastforward.streams.routing.catalog import Catalog
+from pastforward.streams.routing.constraints import Constraints
+from pastforward.streams.routing.dewey import Dewey
+from pastforward.streams.routing.ferry import Ferry
+from pastforward.streams.routing.hybrid import Hybrid
+from pastforward.streams.routing.iim import Iim
+from pastforward.streams.routing.pan import Pan
+from pastforward.streams.routing.pav import Pav
+from pastforward.streams.routing.scheme import RoutingError, Scheme
 
 _BY_CONTENT: Final[Mapping[str, Callable[[int, Catalog | None], Scheme]]] = {
     scheme.name: scheme for scheme in (Ferry, Pan, Pav, Hybrid, Iim, Constraints)

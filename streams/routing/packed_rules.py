@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from matching.normal_form import Family
-from streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
-from streams.routing.conditions import Names
-from streams.routing.kernel import INTERVAL, NAME, VALUE, RuleColumns, route_rows
-from streams.routing.rules import ByInterval, ByName, ByValue, Rule
-from streams.routing.store_kernel import store_rows
+from pastforward.matching.normal_form import Family
+from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from pastforward.streams.routing.conditions import Names
+from pastforward.streams.routing.kernel import INTERVAL, NAME, VALUE, RuleColumns, route_rows
+from pastforward.streams.routing.rules import ByInterval, ByName, ByValue, Rule
+from pastforward.streams.routing.store_kernel import store_rows
 
 
 class PackedRules:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streams.routing.catalog import Attribute
-from streams.routing.content import ContentScheme
-from streams.routing.rules import ByValue, Rule, by_precision
+from pastforward.streams.routing.catalog import Attribute
+from pastforward.streams.routing.content import ContentScheme
+from pastforward.streams.routing.rules import ByValue, Rule, by_precision
 
 
 class Pav(ContentScheme):

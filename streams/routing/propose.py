@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
-from streams.routing.catalog import Catalog
-from streams.routing.columns import Publications
-from streams.routing.infer import infer_catalog, infer_division
-from streams.routing.intervals import best_intervals, with_intervals
-from streams.routing.make import SCHEMES, make_scheme
-from streams.routing.records import RoutedPublication, RoutedSubscription
-from streams.routing.scheme import RoutingError, Scheme
-from streams.routing.weights import Weights
+from pastforward.streams.routing.catalog import Catalog
+from pastforward.streams.routing.columns import Publications
+from pastforward.streams.routing.infer import infer_catalog, infer_division
+from pastforward.streams.routing.intervals import best_intervals, with_intervals
+from pastforward.streams.routing.make import SCHEMES, make_scheme
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.streams.routing.scheme import RoutingError, Scheme
+from pastforward.streams.routing.weights import Weights
 
 # Deeper topics than these are rare, and what is above the depth goes everywhere.
 DEPTHS: Final = (1, 2, 3, 4)

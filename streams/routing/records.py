@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from matching.normal_form import ALWAYS, NormalForm
-from matching.oracle import Scope, Semantics
-from matching.values import Value
+from pastforward.matching.normal_form import ALWAYS, NormalForm
+from pastforward.matching.oracle import Scope, Semantics
+from pastforward.matching.values import Value
 
 
 class RoutedSubscription(Protocol):

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from matching.families import classify
-from matching.normal_form import Constant, Constraint, Family
-from streams.routing.catalog import Attribute
-from streams.routing.hashing import combine, text_hash
+from pastforward.matching.families import classify
+from pastforward.matching.normal_form import Constant, Constraint, Family
+from pastforward.streams.routing.catalog import Attribute
+from pastforward.streams.routing.hashing import combine, text_hash
 
 # Up to here every integer is a double, so that comparing doubles compares the numbers.
 _EXACT: Final = 2**53

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from schemas.acceptance import Rules
-from streams.routing.columns import Placement, Publications, Subscriptions
-from streams.routing.records import RoutedPublication, RoutedSubscription
+from pastforward.schemas.acceptance import Rules
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
+from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 
 
 class RoutingError(ValueError):

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.normal_form import Family
-from streams.routing.cells import ABSENT, OTHER
-from streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, LOW_OPEN, Conditions
-from streams.routing.grid_kernel import Grid, position_of
-from streams.routing.store_kernel import INTERSECT, SYMMETRIC, fill_everywhere, mark, sort_row
+from pastforward.matching.normal_form import Family
+from pastforward.streams.routing.cells import ABSENT, OTHER
+from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, LOW_OPEN, Conditions
+from pastforward.streams.routing.grid_kernel import Grid, position_of
+from pastforward.streams.routing.store_kernel import INTERSECT, SYMMETRIC, fill_everywhere, mark, sort_row
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from matching.attributes import FLOAT, STRING
-from matching.normal_form import Family
-from matching.oracle import SEMANTICS
-from streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, OF_PREVIOUS, Conditions
-from streams.routing.hashing import k_combine
-from streams.routing.kernel import (
+from pastforward.matching.attributes import FLOAT, STRING
+from pastforward.matching.normal_form import Family
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, OF_PREVIOUS, Conditions
+from pastforward.streams.routing.hashing import k_combine
+from pastforward.streams.routing.kernel import (
     INTERVAL,
     NAME,
     VALUE,

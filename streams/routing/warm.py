@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from matching.condition import Condition
-from streams.routing.catalog import Attribute, Catalog
-from streams.routing.columns import Publications, Subscriptions
-from streams.routing.make import SCHEMES, make_scheme
-from streams.routing.records import Publication, Subscription
+from pastforward.matching.condition import Condition
+from pastforward.streams.routing.catalog import Attribute, Catalog
+from pastforward.streams.routing.columns import Publications, Subscriptions
+from pastforward.streams.routing.make import SCHEMES, make_scheme
+from pastforward.streams.routing.records import Publication, Subscription
 
 
 def compile_kernels() -> None:

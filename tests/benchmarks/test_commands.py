@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import __main__ as commands
-from benchmarks import options
+from pastforward.benchmarks import __main__ as commands
+from pastforward.benchmarks import options
 from pastforward.cli.bench import MODULES
 from pastforward.settings import ROOT
 from tests.conftest import Command
@@ -89,7 +89,7 @@ def test_results_do_not_go_to_whatever_directory_it_is() -> None:
 
 
 def test_a_benchmark_runs_from_a_directory_with_folders_of_the_same_names(command: Command, tmp_path: Path) -> None:
-    for name in ("benchmarks", "pastforward", "state", "schemas", "matching", "streams"):
+    for name in ("benchmarks", "pastforward", "columns", "state", "schemas", "matching", "streams"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit(9)")
     done = command("bench", "codecs", "--records", "16", "--seconds", "0.001", "--json", cwd=tmp_path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.generators import begen, cells, fabret, tomasic
-from benchmarks.generators.lo_chiu import Setting, make_load
-from benchmarks.generators.predicates import Load, expected
-from matching import Index
+from pastforward.matching import Index
+from pastforward.papers.loads import begen, cells, fabret, tomasic
+from pastforward.papers.loads.lo_chiu import Setting, make_load
+from pastforward.papers.loads.predicates import Load, expected
 
 MIX = begen.Mix(4_000, dimensions=60, match_probability=0.02, publications=30)
 LOADS = {

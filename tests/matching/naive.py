@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import isinf, isnan
 from typing import Any
 
-from matching import geometry
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching import geometry
+from pastforward.matching.values import Box, Circle, Path, Point
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from matching import Condition
-from matching.evaluate import satisfies
-from matching.normal_form import PREVIOUS, Constraint, NormalForm
-from matching.oracle import SEMANTICS, Publication, Subscription
-from matching.predicates import Predicate, predicates_of
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching import Condition
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.normal_form import PREVIOUS, Constraint, NormalForm
+from pastforward.matching.oracle import SEMANTICS, Publication, Subscription
+from pastforward.matching.predicates import Predicate, predicates_of
+from pastforward.matching.values import Box, Circle, Path, Point
 from tests.matching.naive import Leaf, Node, text
 
 NUMBERS = [

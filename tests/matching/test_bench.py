@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import matching as bench
-from benchmarks.generators import matching as loads
-from matching import Index
+from pastforward.benchmarks import matching as bench
+from pastforward.benchmarks.generators import matching as loads
+from pastforward.matching import Index
 
 
 def test_pieces_without_a_figure_draw_nothing(tmp_path: Path) -> None:

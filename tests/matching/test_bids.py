@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching import Condition, Index
-from matching.bids import bid
-from matching.evaluate import disjunct_holds
-from matching.oracle import Publication
+from pastforward.matching import Condition, Index
+from pastforward.matching.bids import bid
+from pastforward.matching.evaluate import disjunct_holds
+from pastforward.matching.oracle import Publication
 
 LAST = 12  # above every constant: what admits it has no upper end
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from matching import Circle, Condition, Path
-from matching.normal_form import Constraint, Family, Pattern, PatternKind, path_after_subtree, string_after_prefix
-from matching.predicates import Predicate
+from pastforward.matching import Circle, Condition, Path
+from pastforward.matching.normal_form import (
+    Constraint,
+    Family,
+    Pattern,
+    PatternKind,
+    path_after_subtree,
+    string_after_prefix,
+)
+from pastforward.matching.predicates import Predicate
 
 
 def only(text: str) -> Constraint:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from matching import Condition, ConditionError
-from matching.limits import (
+from pastforward.matching import Condition, ConditionError
+from pastforward.matching.limits import (
     MAX_DEPTH,
     MAX_DISJUNCTS,
     MAX_MEMBERS,
@@ -17,7 +17,7 @@ from matching.limits import (
     MAX_WRITTEN_CONSTANTS,
     MAX_WRITTEN_PREDICATES,
 )
-from matching.predicates import Predicate
+from pastforward.matching.predicates import Predicate
 
 
 def error_of(text: str) -> ConditionError:

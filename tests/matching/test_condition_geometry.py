@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from matching import Box, Circle, Point
-from matching.geometry import (
+from pastforward.matching import Box, Circle, Point
+from pastforward.matching.geometry import (
     EARTH_RADIUS_M,
     box_contains_circle,
     circle_contains_box,

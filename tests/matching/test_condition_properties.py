@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching import Condition, ConditionError
-from matching.evaluate import satisfies
-from matching.merge import admits, meet
-from matching.normal_form import Family
-from matching.predicates import build, predicates_of
-from matching.shapes import forget_shapes
+from pastforward.matching import Condition, ConditionError
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.merge import admits, meet
+from pastforward.matching.normal_form import Family
+from pastforward.matching.predicates import build, predicates_of
+from pastforward.matching.shapes import forget_shapes
 from tests.matching import naive, strategies
 
 

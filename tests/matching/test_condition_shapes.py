@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from matching import Condition, syntax
-from matching.scan import UNCLOSED, scan
-from matching.shape_cache import ShapeCache
-from matching.shapes import forget_shapes
+from pastforward.matching import Condition, syntax
+from pastforward.matching.scan import UNCLOSED, scan
+from pastforward.matching.shape_cache import ShapeCache
+from pastforward.matching.shapes import forget_shapes
 
 
 def test_a_known_shape_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:

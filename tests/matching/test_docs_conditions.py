@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from matching import Condition, ConditionError, limits
-from matching.families import value_of
-from matching.oracle import SEMANTICS, Publication, Subscription, matches
+from pastforward.matching import Condition, ConditionError, limits
+from pastforward.matching.families import value_of
+from pastforward.matching.oracle import SEMANTICS, Publication, Subscription, matches
 
 PAGE = File(__file__).parents[2] / "docs" / "conditions.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from matching.attributes import INTEGER
-from matching.blocks import codes
-from matching.blocks.references import blocks_at
-from matching.blocks.view import FENCES, RESERVOIR, SPLIT_ROW, empty_blocks
-from matching.keys import number_key
-from matching.reference import pin
+from pastforward.matching.attributes import INTEGER
+from pastforward.matching.blocks import codes
+from pastforward.matching.blocks.references import blocks_at
+from pastforward.matching.blocks.view import FENCES, RESERVOIR, SPLIT_ROW, empty_blocks
+from pastforward.matching.keys import number_key
+from pastforward.matching.reference import pin
 
 I64 = npt.NDArray[np.int64]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from matching import Condition, Index, patterns
-from matching.oracle import SEMANTICS, Subscription
-from matching.predicates import OPERATORS, Predicate
+from pastforward.matching import Condition, Index, patterns
+from pastforward.matching.oracle import SEMANTICS, Subscription
+from pastforward.matching.predicates import OPERATORS, Predicate
 from tests.matching.test_index_memory import CONDITIONS, held
 from tests.matching.test_index_oracle import predicate_rows, predicate_table
 from tests.matching.test_structured import predicates_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from matching.blocks import lanes
+from pastforward.matching.blocks import lanes
 
 U8 = np.uint8
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from matching import Condition, Index
-from matching.algorithms import NAMES
-from matching.index import NewSubscription
-from matching.oracle import SEMANTICS, Semantics
+from pastforward.matching import Condition, Index
+from pastforward.matching.algorithms import names
+from pastforward.matching.index import NewSubscription
+from pastforward.matching.oracle import SEMANTICS, Semantics
 
 COUNT = 1_500
 # What a small index may have spare: one leaf pool's reserve is 45 KB. The promise is 1 MB, which would hide everything at this size.
@@ -104,7 +104,7 @@ def test_every_semantics_takes_the_same_however_they_come(semantics: Semantics) 
     check_sizes(subscriptions(COUNT, CONDITIONS["mixed"], TOPICS["few"], semantics))
 
 
-@pytest.mark.parametrize("algorithm", NAMES)
+@pytest.mark.parametrize("algorithm", names())
 def test_every_algorithm_takes_the_same_however_they_come(algorithm: str) -> None:
     check_sizes(subscriptions(500, CONDITIONS["mixed"], TOPICS["few"]), algorithm)
 

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from matching import Condition, Index
-from matching import records as r
-from matching.algorithms import NAMES
-from matching.flat import Flat, Places, Texts
-from matching.index import NewSubscription
-from matching.oracle import SEMANTICS, Publication, Semantics, Subscription, matches
-from matching.parts import PartsBuilder
-from matching.predicates import Predicate
-from matching.publications import attributes_of
-from matching.registry import Registry
-from matching.strings import joined
-from matching.values import Box, Circle, Path, Point
+from pastforward.matching import Condition, Index
+from pastforward.matching import records as r
+from pastforward.matching.algorithms import names
+from pastforward.matching.flat import Flat, Places, Texts
+from pastforward.matching.index import NewSubscription
+from pastforward.matching.oracle import SEMANTICS, Publication, Semantics, Subscription, matches
+from pastforward.matching.parts import PartsBuilder
+from pastforward.matching.predicates import Predicate
+from pastforward.matching.publications import attributes_of
+from pastforward.matching.registry import Registry
+from pastforward.matching.strings import joined
+from pastforward.matching.values import Box, Circle, Path, Point
 from tests.matching import strategies as some
 
 
@@ -413,7 +413,7 @@ def run(
         after(index)
 
 
-@pytest.mark.parametrize("algorithm", NAMES)
+@pytest.mark.parametrize("algorithm", names())
 @settings(max_examples=20, deadline=None)
 @given(text_ids=st.booleans(), chosen=steps)
 def test_agrees_with_the_oracle(algorithm: str, text_ids: bool, chosen: list[Any]) -> None:
@@ -427,12 +427,12 @@ def test_agrees_with_the_oracle_when_all_is_numbered_anew(
 ) -> None:
     """After every removal what is left is laid out anew, which otherwise takes thousands."""
     for name, value in {"_LITTLE": -1, "_SOME": 0, "_FEW_NAMES": 0, "_EMPTY": 1 << 40}.items():
-        monkeypatch.setattr(f"matching.index.{name}", value)
+        monkeypatch.setattr(f"pastforward.matching.index.{name}", value)
     run(Index(), chosen, text_ids)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("algorithm", NAMES)
+@pytest.mark.parametrize("algorithm", names())
 @settings(max_examples=2_000, deadline=None)
 @given(text_ids=st.booleans(), chosen=steps)
 def test_agrees_with_the_oracle_long(algorithm: str, text_ids: bool, chosen: list[Any]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from matching import Index
+from pastforward.matching import Index
 
 ROWS = 40
 DOMAINS = {"equal": 8, "many": 300}

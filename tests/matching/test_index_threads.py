@@ -6,7 +6,7 @@ import threading
 
 import pyarrow as pa
 
-from matching import Index
+from pastforward.matching import Index
 
 SIZE = 300
 

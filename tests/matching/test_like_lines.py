@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from matching import Condition, Index, oracle
+from pastforward.matching import Condition, Index, oracle
 
 BREAKS = ["\n", "\r", "\u2028", "\x00"]
 CASES = [

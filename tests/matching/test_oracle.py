@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from matching import Condition
-from matching.normal_form import NormalForm
-from matching.oracle import SEMANTICS, Publication, Scope, Semantics, Subscription, TimeMode, matches
+from pastforward.matching import Condition
+from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.oracle import SEMANTICS, Publication, Scope, Semantics, Subscription, TimeMode, matches
 from tests.matching import naive, strategies
 
 

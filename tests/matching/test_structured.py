@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from matching import Condition, ConditionError, Index
-from matching.normal_form import Family
-from matching.oracle import Subscription
-from matching.predicates import OPERATORS, Predicate, takes
-from matching.values import Point
-from schemas import records
+from pastforward.matching import Condition, ConditionError, Index
+from pastforward.matching.normal_form import Family
+from pastforward.matching.oracle import Subscription
+from pastforward.matching.predicates import OPERATORS, Predicate, takes
+from pastforward.matching.values import Point
+from pastforward.schemas import records
 from tests.matching import naive, strategies
 from tests.matching.test_index_oracle import one_list_each, predicate_rows, predicate_table
 

@@ -14,15 +14,15 @@ import pytest
 from aiokafka.partitioner import DefaultPartitioner
 from confluent_kafka import Consumer, TopicPartition
 
-from matching.values import Box, Circle, Path, Point
 from pastforward import Client, DeliveryError
 from pastforward import client as client_module
 from pastforward.broker import Broker
 from pastforward.client import Best
+from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.schemas import Notification, Publication, SchemaError, encode
 from pastforward.settings import load
+from pastforward.streams.outgoing import partition_of
 from pastforward.topics import TO_THE_END, connect, ensure
-from schemas import Notification, Publication, SchemaError, encode
-from streams.outgoing import partition_of
 from tests.conftest import OwnBroker, StartWorker
 from tests.forks import Forked
 from tests.outside import PATIENCE

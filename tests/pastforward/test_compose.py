@@ -12,6 +12,7 @@ import yaml
 
 from pastforward import settings
 from pastforward.cli import root
+from tests.packaging import project
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -77,5 +78,5 @@ def test_the_broker_is_the_version_that_is_embedded() -> None:
 def test_the_image_copies_every_package() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     copied = set(re.findall(r"^COPY (\w+) \1$", dockerfile, re.MULTILINE))
-    assert copied == {path.parent.name for path in ROOT.glob("*/py.typed")}
+    assert copied == {"pastforward", *project()["tool"]["setuptools"]["package-dir"].values()}
     assert 'ENTRYPOINT ["pastforward"]' in dockerfile

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pastforward.columns import plugins
 from pastforward.errors import UserError
 from pastforward.settings import load, parse_duration, show_duration
 
@@ -57,3 +58,14 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
 @given(st.integers(0, 10**15))
 def test_durations_survive_being_shown(micros: int) -> None:
     assert parse_duration(show_duration(micros)) == micros
+
+
+def test_an_algorithm_that_is_not_installed_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load({"algorithm": "static"}, environment={}).algorithm == "static"
+    with pytest.raises(UserError, match="no algorithm 'statc'; there are auto, linear, counting"):
+        load({"algorithm": "statc"}, environment={})
+    monkeypatch.setattr(plugins, "find_spec", lambda _: None)
+    with pytest.raises(
+        UserError, match=r"'static' is not installed; it comes with: pip install 'pastforward\[papers\]'"
+    ):
+        load({"algorithm": "static"}, environment={})

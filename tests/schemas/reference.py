@@ -13,7 +13,7 @@ import avro.io
 import avro.schema
 import fastavro
 
-from schemas.definitions import canonical_form, current
+from pastforward.schemas.definitions import canonical_form, current
 
 # Without logical types, so that a time stays the integer that it is in the bytes.
 _APACHE: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from matching.normal_form import (
+from pastforward.matching.normal_form import (
     Constraint,
     Family,
     Pattern,
@@ -15,8 +15,8 @@ from matching.normal_form import (
     Relation,
     Test,
 )
-from matching.values import Box, Circle, Path, Point
-from schemas import (
+from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.schemas import (
     BackfillRequest,
     Best,
     BestOffer,
@@ -31,8 +31,8 @@ from schemas import (
     Version,
     Withdrawal,
 )
-from schemas.limits import MADE_UP, MAX_ID_BYTES, MAX_TIME, MIN_TIME
-from schemas.records import OPERATORS
+from pastforward.schemas.limits import MADE_UP, MAX_ID_BYTES, MAX_TIME, MIN_TIME
+from pastforward.schemas.records import OPERATORS
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 ids = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20) | st.sampled_from(

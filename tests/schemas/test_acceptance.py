@@ -13,20 +13,20 @@ from aiokafka import TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import schemas
-from matching.values import Box
+from pastforward import schemas
+from pastforward.matching.values import Box
+from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Withdrawal, acceptance, encode
+from pastforward.schemas.acceptance import Rules, accept_publication, accept_subscription
+from pastforward.schemas.codec import Format
+from pastforward.spark_batch.decode import decode_batch
+from pastforward.spark_batch.in_force import InForce
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing import Directory, Scheme, make_scheme
+from pastforward.streams.routing.change import State, View
 from pastforward.topics import Topics
-from schemas import Best, Predicate, Publication, SchemaError, Subscription, Withdrawal, acceptance, encode
-from schemas.acceptance import Rules, accept_publication, accept_subscription
-from schemas.codec import Format
-from spark_batch.decode import decode_batch
-from spark_batch.in_force import InForce
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routes import Routes
-from streams.routing import Directory, Scheme, make_scheme
-from streams.routing.change import State, View
 from tests import bad_records
 from tests.bad_records import PUBLISHED, SUBSCRIBED, Sent, key_of
 from tests.schemas import strategies

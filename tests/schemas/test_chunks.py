@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import schemas
-from matching.normal_form import Constraint, Family
-from matching.values import Box, Circle, Path, Point
-from schemas import (
+from pastforward import schemas
+from pastforward.matching.normal_form import Constraint, Family
+from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.schemas import (
     NEVER,
     CanonicalPublication,
     CanonicalSubscription,
@@ -32,12 +32,12 @@ from schemas import (
     Version,
     Withdrawal,
 )
-from schemas.condition_bytes import condition_bytes
-from schemas.definitions import NAMES, current
-from schemas.kernels import finish, write
-from schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
-from schemas.program import FIELDS, avro_program
-from schemas.records import Best
+from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.schemas.definitions import NAMES, current
+from pastforward.schemas.kernels import finish, write
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
+from pastforward.schemas.program import FIELDS, avro_program
+from pastforward.schemas.records import Best
 from tests.schemas import strategies as some
 
 PARTITION = 3

@@ -10,9 +10,9 @@ import avro.schema
 import fastavro.schema
 import pytest
 
-from schemas.definitions import FOLDER, NAMES, canonical_form, current, released
-from schemas.fingerprint import crc_64_avro
-from schemas.subschema import named_types
+from pastforward.schemas.definitions import FOLDER, NAMES, canonical_form, current, released
+from pastforward.schemas.fingerprint import crc_64_avro
+from pastforward.schemas.subschema import named_types
 
 # A released copy stands for records that lie on somebody's topics: it never changes. One line for each.
 RELEASED = {

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import schemas
-from schemas import SchemaError, chunks, codec, encode
-from schemas.chunk_reader import ChunkReader
-from schemas.codec import Format
-from streams.gone import Gone
-from streams.progress import Progress, decode_progress, encode_progress
-from streams.routing import Directory, RoutingError
-from streams.routing.change import STATE, State, View, version_key
+from pastforward import schemas
+from pastforward.schemas import SchemaError, chunks, codec, encode
+from pastforward.schemas.chunk_reader import ChunkReader
+from pastforward.schemas.codec import Format
+from pastforward.streams.gone import Gone
+from pastforward.streams.progress import Progress, decode_progress, encode_progress
+from pastforward.streams.routing import Directory, RoutingError
+from pastforward.streams.routing.change import STATE, State, View, version_key
 from tests.schemas.fuzz import mutated
 from tests.schemas.strategies import RECORDS
 from tests.streams.routing.records import CATALOG

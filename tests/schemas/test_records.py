@@ -18,15 +18,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import schemas
-from matching.values import Box, Circle, Path, Point
-from schemas import Best, Predicate, Publication, SchemaError, Subscription, Version, Withdrawal
-from schemas import plain as checks
-from schemas.avro_plain import compile_reader
-from schemas.codec import Format
-from schemas.definitions import NAMES, current
-from schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_KEY_BYTES, MAX_RECORD_BYTES
-from schemas.plain import plain_record
+from pastforward import schemas
+from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Version, Withdrawal
+from pastforward.schemas import plain as checks
+from pastforward.schemas.avro_plain import compile_reader
+from pastforward.schemas.codec import Format
+from pastforward.schemas.definitions import NAMES, current
+from pastforward.schemas.limits import (
+    MAX_CANONICAL_BYTES,
+    MAX_DEAD_LETTER_BYTES,
+    MAX_DEAD_LETTER_KEY_BYTES,
+    MAX_RECORD_BYTES,
+)
+from pastforward.schemas.plain import plain_record
 from tests.schemas import reference
 from tests.schemas import strategies as some
 

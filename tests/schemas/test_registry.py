@@ -14,10 +14,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-import schemas
-from schemas import Notification, Publication, SchemaError, Subscription
-from schemas.definitions import NAMES, current
-from schemas.registry import RegistryUnavailable, SchemaRegistry
+from pastforward import schemas
+from pastforward.schemas import Notification, Publication, SchemaError, Subscription
+from pastforward.schemas.definitions import NAMES, current
+from pastforward.schemas.registry import RegistryUnavailable, SchemaRegistry
 
 TOPICS = {name: f"pastforward.{name}s" for name in NAMES}
 

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import schemas
-from schemas import Publication, limits
-from schemas.definitions import current
-from schemas.errors import Kind
-from schemas.program import avro_program
-from schemas.records import OPERATORS
+from pastforward import schemas
+from pastforward.schemas import Publication, limits
+from pastforward.schemas.definitions import current
+from pastforward.schemas.errors import Kind
+from pastforward.schemas.program import avro_program
+from pastforward.schemas.records import OPERATORS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
 

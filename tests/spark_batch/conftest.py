@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pastforward.settings import Settings, load
-from spark_batch.session import make_session
+from pastforward.spark_batch.session import make_session
 
 ROOT = Path(__file__).resolve().parents[2]
 

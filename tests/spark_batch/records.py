@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from schemas import Publication, decode_publications, encode
-from spark_batch.decode import to_rows
-from spark_batch.rows import Picked
+from pastforward.schemas import Publication, decode_publications, encode
+from pastforward.spark_batch.decode import to_rows
+from pastforward.spark_batch.rows import Picked
 
 
 def rows_of(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from matching import Condition
-from matching.normal_form import ALWAYS
 from pastforward.client import Client
+from pastforward.matching import Condition
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, Version, encode
 from pastforward.settings import Settings
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.routes import Route, Routes
 from pastforward.topics import Topics
-from schemas import BackfillRequest, CanonicalSubscription, Version, encode
-from streams.outgoing import Outgoing
-from streams.routes import Route, Routes
 
 FAR = 1 << 52  # microseconds, the year 2112: later than everything that a test publishes
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from matching import Condition
-from matching.oracle import Subscription
 from pastforward import broker as embedded
-from schemas import CanonicalPublication, decode_dead_letter, decode_rendezvous
-from spark_batch.backfill import backfill
-from spark_batch.compact import compact
-from spark_batch.ingest import ingest
-from spark_batch.query import query
-from spark_batch.replay import replay
-from spark_batch.statistics import statistics
-from spark_batch.tables import Places, read_publications
+from pastforward.matching import Condition
+from pastforward.matching.oracle import Subscription
+from pastforward.schemas import CanonicalPublication, decode_dead_letter, decode_rendezvous
+from pastforward.spark_batch.backfill import backfill
+from pastforward.spark_batch.compact import compact
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.query import query
+from pastforward.spark_batch.replay import replay
+from pastforward.spark_batch.statistics import statistics
+from pastforward.spark_batch.tables import Places, read_publications
 from tests.bad_records import ALL, PUBLISHED, key_of
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE

@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching import Condition, Index
-from matching.oracle import Subscription
-from schemas import BackfillRequest, CanonicalSubscription, Publication, SchemaError, Version
-from schemas.acceptance import Accepted
-from schemas.errors import RegistryUnavailable
-from spark_batch import blame, decode, pairs, statistics
-from spark_batch.backfill import unanswerable
-from spark_batch.blame import Skipped, Tally, in_halves
-from spark_batch.commit import Commit
-from spark_batch.files import File
-from spark_batch.pairs import Asked, find_pairs, match_batch
-from spark_batch.query import find_rows, matching_rows, query
-from spark_batch.replay import replay
-from spark_batch.requests import Open
-from spark_batch.sketch import Sketch
-from spark_batch.tables import Places, ensure_publications
-from streams.routing import Directory
-from streams.routing.change import State, View
+from pastforward.matching import Condition, Index
+from pastforward.matching.oracle import Subscription
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, SchemaError, Version
+from pastforward.schemas.acceptance import Accepted
+from pastforward.schemas.errors import RegistryUnavailable
+from pastforward.spark_batch import blame, decode, pairs, statistics
+from pastforward.spark_batch.backfill import unanswerable
+from pastforward.spark_batch.blame import Skipped, Tally, in_halves
+from pastforward.spark_batch.commit import Commit
+from pastforward.spark_batch.files import File
+from pastforward.spark_batch.pairs import Asked, find_pairs, match_batch
+from pastforward.spark_batch.query import find_rows, matching_rows, query
+from pastforward.spark_batch.replay import replay
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.sketch import Sketch
+from pastforward.spark_batch.tables import Places, ensure_publications
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import State, View
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.records import rows_of
 from tests.spark_batch.requests import FAR

@@ -17,18 +17,18 @@ from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.client import Client
 from pastforward.errors import UserError
+from pastforward.schemas import Publication, Version, decode_notification
 from pastforward.settings import Settings
-from schemas import Publication, Version, decode_notification
-from spark_batch import backfill as backfill_module
-from spark_batch.backfill import backfill
-from spark_batch.compact import compact
-from spark_batch.ingest import check_loss, ingest
-from spark_batch.kafka import read_topic
-from spark_batch.outbox import runs
-from spark_batch.position import ingested
-from spark_batch.publisher import Publisher
-from spark_batch.requests import read_requests
-from spark_batch.tables import OUTBOX, Places, ensure_outbox, ensure_publications, read_publications
+from pastforward.spark_batch import backfill as backfill_module
+from pastforward.spark_batch.backfill import backfill
+from pastforward.spark_batch.compact import compact
+from pastforward.spark_batch.ingest import check_loss, ingest
+from pastforward.spark_batch.kafka import read_topic
+from pastforward.spark_batch.outbox import runs
+from pastforward.spark_batch.position import ingested
+from pastforward.spark_batch.publisher import Publisher
+from pastforward.spark_batch.requests import read_requests
+from pastforward.spark_batch.tables import OUTBOX, Places, ensure_outbox, ensure_publications, read_publications
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.requests import FAR, ask, stand
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pastforward import broker as embedded
-from spark_batch.backfill import backfill
-from spark_batch.ingest import ingest
-from spark_batch.kafka import read_topic
-from spark_batch.tables import Places, read_publications
+from pastforward.spark_batch.backfill import backfill
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.kafka import read_topic
+from pastforward.spark_batch.tables import Places, read_publications
 from tests.conftest import StartWorker
 from tests.outside import Outside
 from tests.spark_batch.conftest import MakeSettings

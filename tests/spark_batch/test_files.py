@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from matching.values import Box, Circle, Point
-from schemas import Publication
-from schemas.limits import MAX_TIME
-from schemas.times import EPOCH
-from spark_batch import files
-from spark_batch.files import File
-from spark_batch.tables import PUBLICATIONS
+from pastforward.matching.values import Box, Circle, Point
+from pastforward.schemas import Publication
+from pastforward.schemas.limits import MAX_TIME
+from pastforward.schemas.times import EPOCH
+from pastforward.spark_batch import files
+from pastforward.spark_batch.files import File
+from pastforward.spark_batch.tables import PUBLICATIONS
 from tests.spark_batch.records import rows_of
 
 DEEP = ".".join(["9223372036854775807"] * 3)

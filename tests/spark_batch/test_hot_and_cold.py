@@ -12,9 +12,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching import Condition, oracle
-from matching.normal_form import ALWAYS
-from schemas import (
+from pastforward.matching import Condition, oracle
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.schemas import (
     BackfillRequest,
     CanonicalPublication,
     CanonicalSubscription,
@@ -22,17 +22,17 @@ from schemas import (
     Rendezvous,
     Version,
 )
-from spark_batch.earlier import looking_back
-from spark_batch.pairs import Asked, match_batch
-from spark_batch.repeats import losers
-from spark_batch.report import make_report
-from spark_batch.requests import Open
-from spark_batch.rows import micros
-from streams.identity import event_name
-from streams.reference import Found, Partition, offer_of, query_of
-from streams.routing import Directory, reports
-from streams.routing import Publication as RoutedPublication
-from streams.routing import Subscription as RoutedSubscription
+from pastforward.spark_batch.earlier import looking_back
+from pastforward.spark_batch.pairs import Asked, match_batch
+from pastforward.spark_batch.repeats import losers
+from pastforward.spark_batch.report import make_report
+from pastforward.spark_batch.requests import Open
+from pastforward.spark_batch.rows import micros
+from pastforward.streams.identity import event_name
+from pastforward.streams.reference import Found, Partition, offer_of, query_of
+from pastforward.streams.routing import Directory, reports
+from pastforward.streams.routing import Publication as RoutedPublication
+from pastforward.streams.routing import Subscription as RoutedSubscription
 from tests.spark_batch.records import rows_of
 
 HOT_WINDOW = 10

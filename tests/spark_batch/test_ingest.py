@@ -16,12 +16,12 @@ from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.client import Client
 from pastforward.errors import UserError
-from schemas import Publication, encode
-from spark_batch import ingest as ingest_module
-from spark_batch.ingest import ingest
-from spark_batch.kafka import MakeRegistry
-from spark_batch.shown import Summary
-from spark_batch.tables import Places, exists, read_publications
+from pastforward.schemas import Publication, encode
+from pastforward.spark_batch import ingest as ingest_module
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.kafka import MakeRegistry
+from pastforward.spark_batch.shown import Summary
+from pastforward.spark_batch.tables import Places, exists, read_publications
 from tests.spark_batch.conftest import MakeSettings
 from tests.streams.system import Log, Setup
 

@@ -18,26 +18,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching import Condition, oracle
-from matching.algorithms.statistics import AttributeStatistics
-from matching.oracle import SEMANTICS, Subscription, in_time, matches
 from pastforward.errors import UserError
+from pastforward.matching import Condition, oracle
+from pastforward.matching.oracle import SEMANTICS, Subscription, in_time, matches
+from pastforward.schemas import Publication
+from pastforward.schemas.times import EPOCH
 from pastforward.settings import Settings
-from schemas import Publication
-from schemas.times import EPOCH
-from spark_batch import compact as compact_module
-from spark_batch.commit import Commit
-from spark_batch.compact import compact, expired_filter, retired_filter
-from spark_batch.files import File, in_order
-from spark_batch.pairs import find_pairs
-from spark_batch.prune import MOST_WRITTEN, reachable
-from spark_batch.query import query
-from spark_batch.replay import chart, replay
-from spark_batch.sketch import Sketch
-from spark_batch.statistics import propose_catalog, statistics
-from spark_batch.tables import Places, ensure_publications, read_publications
-from spark_batch.usage import Usage
-from streams.routing import Catalog
+from pastforward.spark_batch import compact as compact_module
+from pastforward.spark_batch.commit import Commit
+from pastforward.spark_batch.compact import compact, expired_filter, retired_filter
+from pastforward.spark_batch.files import File, in_order
+from pastforward.spark_batch.pairs import find_pairs
+from pastforward.spark_batch.prune import MOST_WRITTEN, reachable
+from pastforward.spark_batch.query import query
+from pastforward.spark_batch.replay import chart, replay
+from pastforward.spark_batch.sketch import Sketch
+from pastforward.spark_batch.statistics import propose_catalog, statistics
+from pastforward.spark_batch.tables import Places, ensure_publications, read_publications
+from pastforward.spark_batch.usage import Usage
+from pastforward.streams.routing import Catalog, Seen
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.records import rows_of
 from tests.spark_batch.test_hot_and_cold import _open
@@ -110,7 +109,7 @@ def test_a_history_is_searched_compacted_and_understood(spark: Any, history: Mak
     facts = statistics(spark, settings, catalog=catalog, page=page, without_kafka=True, quiet=True).facts
     assert (facts["publications"], facts["attributes"]) == (61, 4)
     proposed = Catalog.from_toml(catalog.read_text())
-    assert proposed.index_statistics()["kind"] == AttributeStatistics(round(60 / 61, 6), 2)
+    assert proposed.index_statistics()["kind"] == Seen("kind", round(60 / 61, 6), 2)
     kinds = {a.name: (a.type, a.kind, a.domain) for a in proposed.attributes}
     assert kinds["kind"] == ("string", "equality", None)
     assert kinds["number"][0] == "integer"
@@ -250,7 +249,7 @@ def test_of_rows_that_are_there_twice_exactly_one_stays(
 
 
 def test_what_an_open_request_may_see_is_not_removed(spark: Any) -> None:
-    from schemas import BackfillRequest, CanonicalSubscription, Version
+    from pastforward.schemas import BackfillRequest, CanonicalSubscription, Version
 
     def request(starts_at: int, log_time: int, basis: Any) -> Any:
         subscription = CanonicalSubscription("s", "who", Version(1, 0, 0), "", "overlap", starts_at, None, basis)
@@ -426,7 +425,7 @@ def test_the_highest_arrivals_are_in_the_commit_of_their_batch(spark: Any, histo
 
 
 def test_a_summary_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> None:
-    from spark_batch.shown import Summary
+    from pastforward.spark_batch.shown import Summary
 
     Summary("done", {"rows": 3}).print(as_json=True)
     Summary("done", {"rows": 3}).print(as_json=False)

@@ -18,13 +18,13 @@ import pytest
 from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.client import Client
+from pastforward.schemas import Publication, decode_notification
 from pastforward.settings import Settings
-from schemas import Publication, decode_notification
-from spark_batch.backfill import backfill
-from spark_batch.compact import compact
-from spark_batch.ingest import ingest
-from spark_batch.kafka import read_topic
-from spark_batch.tables import Places, exists, read_publications
+from pastforward.spark_batch.backfill import backfill
+from pastforward.spark_batch.compact import compact
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.kafka import read_topic
+from pastforward.spark_batch.tables import Places, exists, read_publications
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.requests import ask
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from schemas import BackfillRequest, CanonicalSubscription, Version, decode_notification
-from schemas.codec import Format
-from spark_batch.kafka import MakeRegistry
-from spark_batch.outbox import ANSWERS, Encoder
-from spark_batch.requests import Open
-from streams.identity import notification_id
+from pastforward.schemas import BackfillRequest, CanonicalSubscription, Version, decode_notification
+from pastforward.schemas.codec import Format
+from pastforward.spark_batch.kafka import MakeRegistry
+from pastforward.spark_batch.outbox import ANSWERS, Encoder
+from pastforward.spark_batch.requests import Open
+from pastforward.streams.identity import notification_id
 
 
 def request(name: str, offset: int) -> Open:

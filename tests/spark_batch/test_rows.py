@@ -11,20 +11,20 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching import Condition
-from matching.normal_form import ALWAYS, PREVIOUS
-from matching.oracle import Publication, Subscription, matches
-from matching.values import Box, Path, Point, Value
-from schemas import Predicate, SchemaError, attributes_of, decode_publications
-from schemas import Publication as PublicationRecord
-from schemas.acceptance import normal_form, speaks_of_previous
-from schemas.columns import Texts
-from spark_batch import conditions, rows
-from spark_batch.decode import decode_batch
-from spark_batch.order import AFTER, ancestors, order_text, order_texts
-from spark_batch.pairs import Asked, match_batch
-from spark_batch.prune import columns_asked
-from spark_batch.tables import MAPS
+from pastforward.matching import Condition
+from pastforward.matching.normal_form import ALWAYS, PREVIOUS
+from pastforward.matching.oracle import Publication, Subscription, matches
+from pastforward.matching.values import Box, Path, Point, Value
+from pastforward.schemas import Predicate, SchemaError, attributes_of, decode_publications
+from pastforward.schemas import Publication as PublicationRecord
+from pastforward.schemas.acceptance import normal_form, speaks_of_previous
+from pastforward.schemas.columns import Texts
+from pastforward.spark_batch import conditions, rows
+from pastforward.spark_batch.decode import decode_batch
+from pastforward.spark_batch.order import AFTER, ancestors, order_text, order_texts
+from pastforward.spark_batch.pairs import Asked, match_batch
+from pastforward.spark_batch.prune import columns_asked
+from pastforward.spark_batch.tables import MAPS
 from tests.matching import strategies as known
 from tests.spark_batch.records import pick, rows_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,28 +13,17 @@ import pytest
 from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.client import Client
-from schemas import Publication
+from pastforward.schemas import Publication
+from tests.packaging import install_wheel
 from tests.spark_batch.conftest import ROOT, MakeSettings
 
 pytestmark = [pytest.mark.broker, pytest.mark.soak]
-
-PACKAGES = ("pastforward", "streams", "state", "schemas", "matching", "spark_batch", "benchmarks")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """The wheel, built and unpacked. Its kernels are compiled by the first run: that is what takes minutes."""
-    source, wheels, site = (tmp_path / name for name in ("source", "wheels", "site"))
-    source.mkdir()
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source], check=True)
-    (wheel,) = wheels.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", site, wheel], check=True)
-    return site
+    return install_wheel(tmp_path)
 
 
 @pytest.mark.timeout(1800)

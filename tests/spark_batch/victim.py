@@ -9,10 +9,10 @@ import json
 import sys
 
 from pastforward.settings import load
-from spark_batch.backfill import backfill
-from spark_batch.compact import compact
-from spark_batch.ingest import ingest
-from spark_batch.session import make_session
+from pastforward.spark_batch.backfill import backfill
+from pastforward.spark_batch.compact import compact
+from pastforward.spark_batch.ingest import ingest
+from pastforward.spark_batch.session import make_session
 from tests.spark_batch.conftest import QUICK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from state import Store
+from pastforward.state import Store
 from tests.state.oracle import EVER, Item, Oracle
 from tests.state.tables import COLUMNS, table
 

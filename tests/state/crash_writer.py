@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from multiprocessing.connection import Connection
 
-from state import open_store
+from pastforward.state import open_store
 from tests.state.crash_log import operations_from, size_of_batch
 from tests.state.tables import CRASHED, table
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state import Budget
+from pastforward.state import Budget
 
 SCHEMA = {
     "kind": pa.string(),

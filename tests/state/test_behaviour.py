@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state import Budget, OperationError, Pair, StoreError, open_store
-from state import families as families_module
-from state.growing import Growing
-from state.rocks import Rocks
+from pastforward.state import Budget, OperationError, Pair, StoreError, open_store
+from pastforward.state import families as families_module
+from pastforward.state.growing import Growing
+from pastforward.state.rocks import Rocks
 from tests.state.tables import BUDGETS
 
 SECOND = 1_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from state import open_store
+from pastforward.state import open_store
 from tests.forks import FORKS
 from tests.state import crash_writer
 from tests.state.checks import apply_both, same_contents

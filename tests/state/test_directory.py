@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from state import DirectoryError, InUseError, UnusableError, open_store, set_aside
-from state.directory import Directory
+from pastforward.state import DirectoryError, InUseError, UnusableError, open_store, set_aside
+from pastforward.state.directory import Directory
 
 
 def contents(directory: Path) -> dict[str, bytes]:

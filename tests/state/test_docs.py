@@ -6,9 +6,9 @@ import doctest
 import re
 from pathlib import Path
 
-from state import bounds, cell_of
-from state.keys import encode_key, subtree
-from state.operations import COLUMNS
+from pastforward.state import bounds, cell_of
+from pastforward.state.keys import encode_key, subtree
+from pastforward.state.operations import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "state.md").read_text()
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state import OperationError
-from state.keys import (
+from pastforward.state import OperationError
+from pastforward.state.keys import (
     LARGEST,
     ancestors,
     decode_key,

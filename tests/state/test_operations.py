@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state import OperationError, StoreError, open_store
-from state.keys import format_topic, parse_topic
-from state.operations import parse
+from pastforward.state import OperationError, StoreError, open_store
+from pastforward.state.keys import format_topic, parse_topic
+from pastforward.state.operations import parse
 
 GOOD = {"kind": ["subscription"], "id": ["s"], "topic": ["1.4"], "time": [5]}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state import Store, disk, families, open_store
+from pastforward.state import Store, disk, families, open_store
 from tests.state.checks import apply_both, same_contents
 from tests.state.logs import lives, logs
 from tests.state.oracle import Oracle

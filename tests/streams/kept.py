@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from pastforward.schemas import Rendezvous, encode
+from pastforward.streams import recovery
+from pastforward.streams.engine import Engine
+from pastforward.streams.routing import Directory
 from pastforward.topics import Topics
-from schemas import Rendezvous, encode
-from streams import recovery
-from streams.engine import Engine
-from streams.routing import Directory
 
 TOPICS = Topics("")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from matching import Condition
-from schemas import Best, CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
+from pastforward.matching import Condition
+from pastforward.schemas import Best, CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
 from tests.matching import strategies
 
 SECOND = 1_000_000

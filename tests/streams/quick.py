@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 
-from matching import oracle
-from schemas import CanonicalPublication, Rendezvous
-from streams.gone import FOREVER
-from streams.identity import event_name
-from streams.reference import Auction, Found, Held, Live, Partition
+from pastforward.matching import oracle
+from pastforward.schemas import CanonicalPublication, Rendezvous
+from pastforward.streams.gone import FOREVER
+from pastforward.streams.identity import event_name
+from pastforward.streams.reference import Auction, Found, Held, Live, Partition
 
 
 class Quick(Partition):

@@ -28,10 +28,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from matching.values import Value
 from pastforward import topics
-from pastforward.settings import load, parse_duration
-from schemas import (
+from pastforward.matching.values import Value
+from pastforward.schemas import (
     Best,
     Notification,
     Publication,
@@ -50,10 +49,11 @@ from schemas import (
     decode_subscription,
     encode,
 )
-from schemas.acceptance import accept_publication, accept_subscription, normal_form
-from schemas.codec import Format
-from streams.reference import Found, Partition
-from streams.routing import make_scheme
+from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
+from pastforward.schemas.codec import Format
+from pastforward.settings import load, parse_duration
+from pastforward.streams.reference import Found, Partition
+from pastforward.streams.routing import make_scheme
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
 from tests.streams.quick import Quick

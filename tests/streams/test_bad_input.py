@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from pastforward.broker import Broker
+from pastforward.schemas import decode_dead_letter
 from pastforward.topics import Topics
-from schemas import decode_dead_letter
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside
 from tests.streams.system import Setup, System, check, check_inputs

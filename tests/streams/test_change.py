@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pastforward.settings import load
+from pastforward.streams import change as module
+from pastforward.streams.change import Change, Step
+from pastforward.streams.directory import decide
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.topics import Topics
-from streams import change as module
-from streams.change import Change, Step
-from streams.directory import decide
-from streams.routing import Directory
-from streams.routing.change import STATE, State, View, version_key
 
 OLD = Directory(1, "dewey", 2)
 WANTED = Directory(0, "dewey", 3)

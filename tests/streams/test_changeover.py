@@ -16,17 +16,17 @@ from aiokafka import TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.schemas import Publication, Subscription, decode_dead_letter, decode_rendezvous, encode
+from pastforward.streams import owned as module
+from pastforward.streams.delivery import Chunk
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.owned import Owned
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing import Directory, make_scheme
+from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.topics import Topics
-from schemas import Publication, Subscription, decode_dead_letter, decode_rendezvous, encode
-from streams import owned as module
-from streams.delivery import Chunk
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.owned import Owned
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routes import Routes
-from streams.routing import Directory, make_scheme
-from streams.routing.change import STATE, State, View, version_key
 
 INPUTS = ("subscriptions", "publications")
 ROUTERS = [(version, name) for version in (1, 2) for name in INPUTS]

@@ -7,11 +7,11 @@ from aiokafka.partitioner import murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import Texts, Version
-from streams.gone import FEW, Gone
-from streams.outgoing import Outgoing, partition_of
-from streams.packed import Packed
-from streams.routes import Route, Routes, digest_of
+from pastforward.schemas import Texts, Version
+from pastforward.streams.gone import FEW, Gone
+from pastforward.streams.outgoing import Outgoing, partition_of
+from pastforward.streams.packed import Packed
+from pastforward.streams.routes import Route, Routes, digest_of
 
 SECOND = 1_000_000
 times = st.integers(-5 * SECOND, 60 * SECOND)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from streams import courtesy as module
-from streams.courtesy import Courtesy
+from pastforward.streams import courtesy as module
+from pastforward.streams.courtesy import Courtesy
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import load
-from streams import claims, delivery
-from streams.claims import Claim, claim
-from streams.connection import Connection
-from streams.delivery import (
+from pastforward.streams import claims, delivery
+from pastforward.streams.claims import Claim, claim
+from pastforward.streams.connection import Connection
+from pastforward.streams.delivery import (
     TOGETHER,
     AtLeastOnce,
     Chunk,
@@ -33,7 +33,7 @@ from streams.delivery import (
     Transactions,
     is_interruption,
 )
-from streams.outgoing import Outgoing
+from pastforward.streams.outgoing import Outgoing
 
 HERE, THERE, NEW = (TopicPartition("t", number) for number in range(3))
 SETTINGS = load({}, environment={})

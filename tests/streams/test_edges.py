@@ -16,9 +16,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pastforward import topics
 from pastforward.broker import Broker
 from pastforward.errors import UserError
+from pastforward.schemas import decode_notification, decode_rendezvous
 from pastforward.settings import load
-from schemas import decode_notification, decode_rendezvous
-from state import open_store
+from pastforward.state import open_store
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
 from tests.streams.system import Setup, System, check, check_inputs

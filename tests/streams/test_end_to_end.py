@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pastforward.broker import Broker
+from pastforward.matching.algorithms import names
 from tests.conftest import StartWorker
 from tests.streams.system import Setup, System, check, check_inputs
 
@@ -74,3 +75,19 @@ def test_what_the_reference_says_in_all_combinations(
     broker: Broker, start_worker: StartWorker, tmp_path: Path, chosen: dict[str, object]
 ) -> None:
     run(broker, start_worker, tmp_path, {**chosen}, 4000)
+
+
+# Those of the papers, beside the two of the product: all answer the same.
+@pytest.mark.parametrize("algorithm", names())
+def test_a_worker_with_any_algorithm_notifies_the_same(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, algorithm: str
+) -> None:
+    setup = Setup(f"algorithm-{algorithm}.", partitions=1, more={"algorithm": algorithm})
+    system = System(broker.bootstrap, start_worker, tmp_path, setup)
+    system.load.burst(150)
+    system.start_all()
+    system.wait_ready()
+    system.load.burst(150)
+    system.finish()
+    assert check(system.log) > 10
+    assert f'algorithm="{algorithm}"' in system.workers[0].get("metrics")[1]

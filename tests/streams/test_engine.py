@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from matching.normal_form import ALWAYS
-from schemas import (
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.schemas import (
     NEVER,
     Best,
     BestOffer,
@@ -27,13 +27,13 @@ from schemas import (
     Version,
     encode,
 )
-from state import open_store
-from streams import repeats
-from streams.engine import Before, Effects, Engine, auction_of, pack, unpack
-from streams.matcher import PROGRESS
-from streams.progress import encode_progress
-from streams.reference import Partition
-from streams.routing import Directory
+from pastforward.state import open_store
+from pastforward.streams import repeats
+from pastforward.streams.engine import Before, Effects, Engine, auction_of, pack, unpack
+from pastforward.streams.matcher import PROGRESS
+from pastforward.streams.progress import encode_progress
+from pastforward.streams.reference import Partition
+from pastforward.streams.routing import Directory
 from tests.streams.kept import Kept
 from tests.streams.logs import HOT, SECOND, START, auctions, chains, form, logs
 

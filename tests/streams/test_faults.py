@@ -18,15 +18,15 @@ from aiokafka.errors import KafkaError as AsyncKafkaError
 
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
+from pastforward.state import open_store
+from pastforward.streams.claims import fence
+from pastforward.streams.connection import Connection
+from pastforward.streams.delivery import Chunk, make_sender
+from pastforward.streams.engine import Engine
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.recovery import open_whole, recover_engine
+from pastforward.streams.routing import Directory
 from pastforward.topics import Topics, connect, ensure
-from state import open_store
-from streams.claims import fence
-from streams.connection import Connection
-from streams.delivery import Chunk, make_sender
-from streams.engine import Engine
-from streams.outgoing import Outgoing
-from streams.recovery import open_whole, recover_engine
-from streams.routing import Directory
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE
 from tests.streams.system import FEW_SUBSCRIPTIONS, MANY_TOPICS, Log, Setup, System, check, check_inputs

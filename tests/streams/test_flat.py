@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching import Condition, Index
-from schemas import CanonicalSubscription, Rendezvous, Version, decode_rendezvous_chunk, encode
-from streams.engine import add_to, new_subscriptions
+from pastforward.matching import Condition, Index
+from pastforward.schemas import CanonicalSubscription, Rendezvous, Version, decode_rendezvous_chunk, encode
+from pastforward.streams.engine import add_to, new_subscriptions
 
 CONDITIONS = [
     "x = 1",

@@ -17,11 +17,10 @@ from aiokafka.errors import KafkaConnectionError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from matching import Index
-from matching.normal_form import ALWAYS
 from pastforward.errors import UserError
-from pastforward.topics import Topics
-from schemas import (
+from pastforward.matching import Index
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.schemas import (
     CanonicalPublication,
     CanonicalSubscription,
     Rendezvous,
@@ -31,23 +30,24 @@ from schemas import (
     decode_notification,
     encode,
 )
-from state import Store, StoreError
-from streams import engine as engine_module
-from streams import matcher as matcher_module
-from streams import repeats
-from streams import router as router_module
-from streams.auctions import Auctions
-from streams.engine import Engine
-from streams.guard import in_halves, is_fault
-from streams.matcher import Matcher, Sinks
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.reference import Partition
-from streams.repeats import Repeats
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routes import Routes
-from streams.routing import Scheme, make_scheme
-from streams.subscribers import Subscribers
+from pastforward.state import Store, StoreError
+from pastforward.streams import engine as engine_module
+from pastforward.streams import matcher as matcher_module
+from pastforward.streams import repeats
+from pastforward.streams import router as router_module
+from pastforward.streams.auctions import Auctions
+from pastforward.streams.engine import Engine
+from pastforward.streams.guard import in_halves, is_fault
+from pastforward.streams.matcher import Matcher, Sinks
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.reference import Partition
+from pastforward.streams.repeats import Repeats
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing import Scheme, make_scheme
+from pastforward.streams.subscribers import Subscribers
+from pastforward.topics import Topics
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs
 from tests.streams.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout

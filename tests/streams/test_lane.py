@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streams import lane as lane_module
-from streams.lane import Lane
+from pastforward.streams import lane as lane_module
+from pastforward.streams.lane import Lane
 
 
 async def _nothing() -> None: ...

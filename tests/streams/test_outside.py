@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schemas import decode_dead_letter
+from pastforward.schemas import decode_dead_letter
 from tests.outside import Outside
 
 pytestmark = pytest.mark.broker

@@ -13,13 +13,13 @@ from aiokafka.errors import CommitFailedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import owned as module
-from streams.delivery import Chunk
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.owned import Owned
-from streams.ownership import Ownership
-from streams.stage import Allowed
+from pastforward.streams import owned as module
+from pastforward.streams.delivery import Chunk
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.owned import Owned
+from pastforward.streams.ownership import Ownership
+from pastforward.streams.stage import Allowed
 
 HERE = TopicPartition("t", 0)
 

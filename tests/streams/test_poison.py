@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from matching import Index
 from pastforward.broker import Broker
-from schemas import acceptance, decode_dead_letter
+from pastforward.matching import Index
+from pastforward.schemas import acceptance, decode_dead_letter
 from tests.conftest import StartWorker
 from tests.outside import Outside
 

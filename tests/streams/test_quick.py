@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import Rendezvous
-from streams.reference import Found, Partition
+from pastforward.schemas import Rendezvous
+from pastforward.streams.reference import Found, Partition
 from tests.streams.logs import HOT, chains, logs
 from tests.streams.quick import Quick
 from tests.streams.test_engine import entry_of, requested, shown, tagged

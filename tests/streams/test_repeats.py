@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import CanonicalPublication, Rendezvous
-from state import Store, open_store
-from streams.repeats import BLOCK, ENDS, SLOT, Repeats
+from pastforward.schemas import CanonicalPublication, Rendezvous
+from pastforward.state import Store, open_store
+from pastforward.streams.repeats import BLOCK, ENDS, SLOT, Repeats
 from tests.streams.logs import HOT, SECOND, START
 from tests.streams.test_engine import Engines
 

@@ -14,16 +14,23 @@ from aiokafka import TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.schemas import (
+    CanonicalPublication,
+    Subscription,
+    Version,
+    decode_dead_letter,
+    decode_rendezvous,
+    encode,
+)
+from pastforward.streams.guard import in_halves
+from pastforward.streams.marks import mark, read_mark
+from pastforward.streams.metrics import Metrics
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.routes import STEP, Route, Routes, digest_of
+from pastforward.streams.routing import SCHEMES, Scheme, make_scheme
+from pastforward.streams.routing.change import State, View
 from pastforward.topics import Topics
-from schemas import CanonicalPublication, Subscription, Version, decode_dead_letter, decode_rendezvous, encode
-from streams.guard import in_halves
-from streams.marks import mark, read_mark
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.router import PublicationRouter, SubscriptionRouter
-from streams.routes import STEP, Route, Routes, digest_of
-from streams.routing import SCHEMES, Scheme, make_scheme
-from streams.routing.change import State, View
 from tests.streams.routing.records import CATALOG, DIVISIONS
 
 TOPICS = Topics("")

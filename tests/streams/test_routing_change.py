@@ -24,15 +24,15 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 
 from pastforward.broker import Broker
 from pastforward.errors import UserError
+from pastforward.schemas import decode_notification, decode_rendezvous
 from pastforward.settings import load
+from pastforward.streams import router
+from pastforward.streams.change import Change
+from pastforward.streams.directory import group_of, read_directory
+from pastforward.streams.reference import Partition
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import STATE, State, Turn, View, turn
 from pastforward.topics import Topics
-from schemas import decode_notification, decode_rendezvous
-from streams import router
-from streams.change import Change
-from streams.directory import group_of, read_directory
-from streams.reference import Partition
-from streams.routing import Directory
-from streams.routing.change import STATE, State, Turn, View, turn
 from tests import forks
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside, WorkerUnderTest

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pastforward.broker import Broker, any_port
 from pastforward.settings import load
+from pastforward.streams.explain import Explainer
 from pastforward.topics import connect, ensure
-from streams.explain import Explainer
 from tests.conftest import Command, StartWorker
 from tests.outside import PATIENCE, Outside
 

@@ -15,8 +15,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
 
-from streams import transport
-from streams.transport import Pace, PollScheduler, bare, bare_records
+from pastforward.streams import transport
+from pastforward.streams.transport import Pace, PollScheduler, bare, bare_records
 
 TP = TopicPartition("t", 0)
 ABORT, COMMIT = 0, 1

@@ -36,13 +36,21 @@ from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from matching.values import Box, Circle, Point
-from matching.values import Path as DeweyPath
 from pastforward import broker as embedded
+from pastforward.matching.values import Box, Circle, Point
+from pastforward.matching.values import Path as DeweyPath
+from pastforward.schemas import (
+    Best,
+    Predicate,
+    Publication,
+    Subscription,
+    decode_dead_letter,
+    decode_notification,
+    encode,
+)
+from pastforward.schemas.records import OPERATORS
 from pastforward.settings import Settings, load
 from pastforward.topics import TO_THE_END, arrived, watermarks
-from schemas import Best, Predicate, Publication, Subscription, decode_dead_letter, decode_notification, encode
-from schemas.records import OPERATORS
 from tests.outside import PATIENCE, WorkerUnderTest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -344,9 +352,9 @@ def make(target: Path, scratch: Path) -> None:
 
 
 def run(settings: Settings, bootstrap: str, scratch: Path, target: Path) -> None:
-    from spark_batch.backfill import backfill
-    from spark_batch.ingest import ingest
-    from spark_batch.session import make_session
+    from pastforward.spark_batch.backfill import backfill
+    from pastforward.spark_batch.ingest import ingest
+    from pastforward.spark_batch.session import make_session
 
     (scratch / "worker").mkdir()
     flags = {**SETTINGS, "data_dir": str(scratch / "worker")}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schemas import (
+from pastforward.schemas import (
     SchemaError,
     Withdrawal,
     decode_backfill_request,
@@ -24,12 +24,12 @@ from schemas import (
     decode_rendezvous,
     decode_subscription,
 )
-from state import open_store
-from streams.matcher import PROGRESS
-from streams.outgoing import Outgoing
-from streams.progress import decode_progress
-from streams.routes import Routes
-from streams.routing.change import View
+from pastforward.state import open_store
+from pastforward.streams.matcher import PROGRESS
+from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.progress import decode_progress
+from pastforward.streams.routes import Routes
+from pastforward.streams.routing.change import View
 
 FIXTURE = Path(__file__).parent / "fixtures" / "0.1"
 EXPECTED = json.loads((FIXTURE / "expected.json").read_text())

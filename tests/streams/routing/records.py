@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from matching.condition import Condition
-from matching.evaluate import satisfies
-from matching.normal_form import ALWAYS, Family, NormalForm
-from matching.oracle import SEMANTICS
-from matching.values import Box, Path, Point
-from streams.routing import Publication, Subscription
-from streams.routing.catalog import Catalog
+from pastforward.matching.condition import Condition
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.normal_form import ALWAYS, Family, NormalForm
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.values import Box, Path, Point
+from pastforward.streams.routing import Publication, Subscription
+from pastforward.streams.routing.catalog import Catalog
 
 CATALOG = Catalog.from_toml("""
 [[attribute]]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from matching import Condition, Index
-from matching.algorithms.statistics import AttributeStatistics
-from streams.routing import SCHEMES, Catalog, CatalogError, Directory, RoutingError, Seen, read_catalog
+from pastforward.matching import Condition, Index
+from pastforward.streams.routing import SCHEMES, Catalog, CatalogError, Directory, RoutingError, Seen, read_catalog
 from tests.streams.routing.records import CATALOG, DIVISIONS
 
 PRICE = '[[attribute]]\nname = "price"\ntype = "integer"\nkind = "range"\n'
@@ -72,7 +71,7 @@ def test_statistics_go_to_the_index_and_not_into_the_directory():
     catalog = Catalog(CATALOG.attributes, statistics=(Seen("kind", 0.5, 3),))
     read = Catalog.from_toml(catalog.to_toml())
     assert read.statistics == catalog.statistics
-    assert read.index_statistics() == {"kind": AttributeStatistics(0.5, 3)}
+    assert read.index_statistics() == {"kind": Seen("kind", 0.5, 3)}
     assert catalog == CATALOG
     assert catalog.to_json() == CATALOG.to_json()
     index = Index(algorithm="static", statistics=read.index_statistics())

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.routing import Directory
-from streams.routing.change import STATE, State, View, turn, version_key
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import STATE, State, View, turn, version_key
 
 INPUTS = [("subscriptions", 0), ("publications", 0), ("publications", 1)]
 

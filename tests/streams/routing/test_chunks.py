@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from matching.condition import Condition
-from matching.families import path_text
-from matching.normal_form import NEVER, NormalForm
-from matching.oracle import SEMANTICS
-from matching.values import Path
-from streams.routing import SCHEMES, Catalog, Publication, Scheme, Subscription, make_scheme
-from streams.routing.columns import Placement, Publications, Subscriptions, Texts
+from pastforward.matching.condition import Condition
+from pastforward.matching.families import path_text
+from pastforward.matching.normal_form import NEVER, NormalForm
+from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.values import Path
+from pastforward.streams.routing import SCHEMES, Catalog, Publication, Scheme, Subscription, make_scheme
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from tests.streams.routing.records import CATALOG, DIVISIONS, FITTING, literal, publications, subscriptions
 
 ENDS = ((">", "<"), (">", "<="), (">=", "<"), (">=", "<="))

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 
-from matching import Index
-from matching.condition import Condition
-from streams.routing import Publication, RoutingError, make_scheme
-from streams.routing.catalog import Catalog, CatalogError
+from pastforward.matching import Index
+from pastforward.matching.condition import Condition
+from pastforward.streams.routing import Publication, RoutingError, make_scheme
+from pastforward.streams.routing.catalog import Catalog, CatalogError
 from tests.streams.routing.records import DIVISIONS, attributes
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.routing.cost import KeyLoads, PaperModel, rendezvous_brokers
+from pastforward.streams.routing.cost import KeyLoads, PaperModel, rendezvous_brokers
 
 
 @pytest.mark.parametrize("keys", [1, 20, 300, 2_000])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.routing import Publication, RoutingError, Subscription, make_scheme, reports
+from pastforward.streams.routing import Publication, RoutingError, Subscription, make_scheme, reports
 
 paths = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 5), max_size=4).map(tuple)
 

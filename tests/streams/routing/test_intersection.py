@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from matching import oracle
-from matching.condition import Condition
-from matching.normal_form import ALWAYS
-from streams.routing import (
+from pastforward.matching import oracle
+from pastforward.matching.condition import Condition
+from pastforward.matching.normal_form import ALWAYS
+from pastforward.streams.routing import (
     SCHEMES,
     Publication,
     Publications,

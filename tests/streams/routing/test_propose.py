@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from matching.condition import Condition
-from streams.routing import Catalog, Publication, RoutingError, Subscription, make_scheme
-from streams.routing.infer import infer_catalog, infer_division
-from streams.routing.intervals import with_intervals
-from streams.routing.propose import propose
+from pastforward.matching.condition import Condition
+from pastforward.streams.routing import Catalog, Publication, RoutingError, Subscription, make_scheme
+from pastforward.streams.routing.infer import infer_catalog, infer_division
+from pastforward.streams.routing.intervals import with_intervals
+from pastforward.streams.routing.propose import propose
 
 
 def load(topics, texts, count=150):

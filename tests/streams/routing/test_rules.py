@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching.condition import Condition
-from matching.evaluate import satisfies
-from matching.merge import meet
-from matching.normal_form import Constraint, Family
-from streams.routing.catalog import Attribute, Catalog
-from streams.routing.rules import ByName, ByValue, Rule, by_interval, by_precision
+from pastforward.matching.condition import Condition
+from pastforward.matching.evaluate import satisfies
+from pastforward.matching.merge import meet
+from pastforward.matching.normal_form import Constraint, Family
+from pastforward.streams.routing.catalog import Attribute, Catalog
+from pastforward.streams.routing.rules import ByName, ByValue, Rule, by_interval, by_precision
 from tests.streams.routing.records import CATALOG, FITTING, ODD, predicates_on
 
 PARTITIONS = 1_000_003

@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.chord import BITS, Ring
-from benchmarks.generators.lo_chiu import Setting, make_load
-from benchmarks.routing import SCHEMES, run_task, tasks
-from benchmarks.routing_model import Model, choice_probability
-from benchmarks.routing_simulation import HASHINGS, NAME, Brokers, interval_step
+from pastforward.papers.chord import BITS, Ring
+from pastforward.papers.lo_chiu.experiments import SCHEMES, run_task, tasks
+from pastforward.papers.lo_chiu.model import Model, choice_probability
+from pastforward.papers.lo_chiu.simulation import HASHINGS, NAME, Brokers, interval_step
+from pastforward.papers.loads.lo_chiu import Setting, make_load
 
 SMALL = Setting(attributes=6, subscriptions=60, events=80, nodes=64, min_range=40, gap=10)
 

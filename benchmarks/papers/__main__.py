@@ -1,6 +1,0 @@
-"""`python -m benchmarks.papers`."""
-
-from benchmarks.papers.runner import main
-
-if __name__ == "__main__":
-    main()

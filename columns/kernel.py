@@ -1,0 +1,38 @@
+"""How kernels are compiled: `@kernel` for what Python calls, `@inner` for what only kernels call.
+
+Numba makes a version of a function for each set of argument types, and a constant is a type of its own: `f(x, 0)` and `f(x, 1)` would
+be two versions of `f` and of everything that it calls. Here constants are plain numbers; LLVM still sees them where it inlines. What only
+kernels call is not cached and gets no entry for Python, which for a tuple of arrays is longer than the function; to call it from Python is
+an error. Together this halves the time to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+
+from pastforward.columns import cache
+
+if cache.in_clone():
+    cache.drop_stale()
+
+
+def _compiled(**options: Any) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = njit(**options)(function)
+        resolve = dispatcher.get_call_template
+
+        def without_constants(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            plain = {name: types.unliteral(given) for name, given in named.items()}
+            return resolve(tuple(types.unliteral(given) for given in arguments), plain)
+
+        dispatcher.get_call_template = without_constants
+        return dispatcher
+
+    return decorate
+
+
+kernel: Any = _compiled(cache=True, nogil=True)
+inner: Any = _compiled(no_cpython_wrapper=True, no_cfunc_wrapper=True)

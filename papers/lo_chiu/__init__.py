@@ -1,0 +1,1 @@
+"""Lo and Chiu's rendezvous schemes: their experiments in simulation, their cost model, and what they claim."""
