@@ -32,9 +32,9 @@ from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open, is_behind, is_over, read_requests, standing
 from pastforward.spark_batch.shown import Summary, watched
 from pastforward.spark_batch.tables import Places, ensure_outbox, exists, read_publications
-from pastforward.streams.directory import first_entry, read_directory
 from pastforward.streams.routing import Directory
 from pastforward.streams.routing.change import State, View
+from pastforward.streams.worker.directory import first_entry, read_directory
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.history")

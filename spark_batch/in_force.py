@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pastforward import topics
 from pastforward.schemas.acceptance import Rules
 from pastforward.settings import Settings
-from pastforward.streams.directory import first_entry, read_directory
 from pastforward.streams.routing.change import View
+from pastforward.streams.worker.directory import first_entry, read_directory
 from pastforward.topics import Topics
 
 

@@ -26,7 +26,7 @@ from pastforward.spark_batch.pairs import PAIRS
 from pastforward.spark_batch.requests import Open
 from pastforward.spark_batch.rows import micros
 from pastforward.spark_batch.tables import OUTBOX, Places, spark_schema
-from pastforward.streams.identity import notification_id
+from pastforward.streams.matcher.notification_id import notification_id
 
 I64 = npt.NDArray[np.int64]
 Event = tuple[str | None, str | None]  # id and topic; None in a row that closes a request

@@ -24,7 +24,7 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_subscription
 from pastforward.settings import Settings
 from pastforward.spark_batch.kafka import read_topic
-from pastforward.streams.routes import Routes
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing.change import View
 from pastforward.topics import Topics
 

@@ -36,12 +36,12 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
 from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings, show_duration
-from pastforward.streams.directory import group_of, read_directory
-from pastforward.streams.identity import notification_id
-from pastforward.streams.outgoing import partition_of
+from pastforward.streams.matcher.notification_id import notification_id
 from pastforward.streams.reference import offer_of, overlap, query_of
 from pastforward.streams.routing import Publication as RoutedPublication
 from pastforward.streams.routing import Subscription as RoutedSubscription
+from pastforward.streams.stages.outgoing import partition_of
+from pastforward.streams.worker.directory import group_of, read_directory
 from pastforward.topics import Topics
 
 TIMEOUT: Final = 15.0  # seconds for a request to the broker

@@ -24,9 +24,9 @@ from pastforward.schemas import (
     Withdrawal,
 )
 from pastforward.schemas.records import Phase
-from pastforward.streams.gone import FOREVER, Gone
-from pastforward.streams.identity import event_name, notification_id
-from pastforward.streams.progress import Progress
+from pastforward.streams.matcher.cold import FOREVER, Gone
+from pastforward.streams.matcher.notification_id import event_name, notification_id
+from pastforward.streams.matcher.progress import Progress
 from pastforward.streams.routing import Directory, reports
 
 EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most

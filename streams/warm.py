@@ -11,14 +11,14 @@ from aiokafka import TopicPartition
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas import compile_kernels as compile_schemas
 from pastforward.state import open_store
-from pastforward.streams.engine import Engine
-from pastforward.streams.matcher import Matcher, Sinks
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.routes import Routes
+from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.matcher import Matcher, Sinks
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import make_scheme
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.routing.warm import compile_kernels as compile_routing
+from pastforward.streams.stages.metrics import Metrics
 from pastforward.topics import Topics
 
 HOUR = 3_600_000_000

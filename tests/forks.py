@@ -19,7 +19,7 @@ from pathlib import Path
 from pastforward.cli import main
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.forks", "pastforward.streams.run", "pastforward.streams.explain"])
+FORKS.set_forkserver_preload(["tests.forks", "pastforward.streams.worker.process", "pastforward.streams.explain"])
 # a start looks at the ends of all others, and of two threads that read the same end one reads nothing
 _ONE_LOOKS = threading.Lock()
 

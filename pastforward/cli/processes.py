@@ -213,7 +213,7 @@ def worker(settings: Settings, log_format: str, status: bool | None) -> None:
     \b
     Example: pastforward worker --bootstrap-servers kafka:9092 --data-dir /var/lib/pastforward
     """
-    from pastforward.streams.run import run_worker  # Faust takes a second to import
+    from pastforward.streams.worker.process import run_worker
 
     bootstrap = embedded.bootstrap_of(settings)
     terminal = sys.stderr.isatty() and log_format == "text"

@@ -22,9 +22,9 @@ from pastforward.settings import Settings
 NAMES: Final = ("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints")
 
 if TYPE_CHECKING:
-    from pastforward.streams.change import Step
     from pastforward.streams.routing import Directory, Publication, Subscription
     from pastforward.streams.routing.change import View
+    from pastforward.streams.worker.routing_change import Step
 
 
 @click.group()
@@ -132,7 +132,7 @@ def apply(
     \b
     Example: pastforward routing apply --scheme pan --catalog catalog.toml --partitions 16
     """
-    from pastforward.streams.change import Change
+    from pastforward.streams.worker.routing_change import Change
 
     started = time.monotonic()
     with _progress(as_json) as tell:
@@ -162,7 +162,7 @@ def abort(settings: Settings, as_json: bool) -> None:
     \b
     Example: pastforward routing abort
     """
-    from pastforward.streams.change import Change
+    from pastforward.streams.worker.routing_change import Change
 
     change = Change(settings, bootstrap_of(settings), lambda _: None)
     try:

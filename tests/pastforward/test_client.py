@@ -21,7 +21,7 @@ from pastforward.client import Best
 from pastforward.matching.values import Box, Circle, Path, Point
 from pastforward.schemas import Notification, Publication, SchemaError, encode
 from pastforward.settings import load
-from pastforward.streams.outgoing import partition_of
+from pastforward.streams.stages.outgoing import partition_of
 from pastforward.topics import TO_THE_END, connect, ensure
 from tests.conftest import OwnBroker, StartWorker
 from tests.forks import Forked

@@ -20,12 +20,12 @@ from pastforward.schemas.acceptance import Rules, accept_publication, accept_sub
 from pastforward.schemas.codec import Format
 from pastforward.spark_batch.decode import decode_batch
 from pastforward.spark_batch.in_force import InForce
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.routes import Routes
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory, Scheme, make_scheme
 from pastforward.streams.routing.change import State, View
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.topics import Topics
 from tests import bad_records
 from tests.bad_records import PUBLISHED, SUBSCRIBED, Sent, key_of

@@ -19,8 +19,8 @@ from pastforward import schemas
 from pastforward.schemas import SchemaError, chunks, codec, encode
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Format
-from pastforward.streams.gone import Gone
-from pastforward.streams.progress import Progress, decode_progress, encode_progress
+from pastforward.streams.matcher.cold import Gone
+from pastforward.streams.matcher.progress import Progress, decode_progress, encode_progress
 from pastforward.streams.routing import Directory, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
 from tests.schemas.fuzz import mutated

@@ -9,8 +9,8 @@ from pastforward.matching import Condition
 from pastforward.matching.normal_form import ALWAYS
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Version, encode
 from pastforward.settings import Settings
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.routes import Route, Routes
+from pastforward.streams.router.routes import Route, Routes
+from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.topics import Topics
 
 FAR = 1 << 52  # microseconds, the year 2112: later than everything that a test publishes

@@ -28,7 +28,7 @@ from pastforward.spark_batch.repeats import losers
 from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open
 from pastforward.spark_batch.rows import micros
-from pastforward.streams.identity import event_name
+from pastforward.streams.matcher.notification_id import event_name
 from pastforward.streams.reference import Found, Partition, offer_of, query_of
 from pastforward.streams.routing import Directory, reports
 from pastforward.streams.routing import Publication as RoutedPublication

@@ -10,7 +10,7 @@ from pastforward.schemas.codec import Format
 from pastforward.spark_batch.kafka import MakeRegistry
 from pastforward.spark_batch.outbox import ANSWERS, Encoder
 from pastforward.spark_batch.requests import Open
-from pastforward.streams.identity import notification_id
+from pastforward.streams.matcher.notification_id import notification_id
 
 
 def request(name: str, offset: int) -> Open:

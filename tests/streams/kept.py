@@ -1,4 +1,4 @@
-"""What Kafka keeps of one rendezvous partition, in lists: its log and its changelog, read by `streams.recovery` itself."""
+"""What Kafka keeps of one rendezvous partition, in lists: its log and its changelog, read by `streams.worker.recovery` itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from aiokafka import TopicPartition
 
 from pastforward.schemas import Rendezvous, encode
-from pastforward.streams import recovery
-from pastforward.streams.engine import Engine
+from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.routing import Directory
+from pastforward.streams.worker import recovery
 from pastforward.topics import Topics
 
 TOPICS = Topics("")
@@ -37,7 +37,7 @@ def as_records(log: list[Rendezvous], offset: int = 0) -> list[Any]:
 
 
 class Kept:
-    """In place of `streams.readback`. `first`: where retention has let the log begin."""
+    """In place of `streams.transport.readback`. `first`: where retention has let the log begin."""
 
     def __init__(self) -> None:
         self.log: list[Rendezvous] = []

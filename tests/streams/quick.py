@@ -8,8 +8,8 @@ from functools import cache
 
 from pastforward.matching import oracle
 from pastforward.schemas import CanonicalPublication, Rendezvous
-from pastforward.streams.gone import FOREVER
-from pastforward.streams.identity import event_name
+from pastforward.streams.matcher.cold import FOREVER
+from pastforward.streams.matcher.notification_id import event_name
 from pastforward.streams.reference import Auction, Found, Held, Live, Partition
 
 

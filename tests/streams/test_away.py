@@ -18,11 +18,11 @@ from aiokafka.errors import KafkaConnectionError
 
 from pastforward.absence import Absence
 from pastforward.settings import load
-from pastforward.streams import run
-from pastforward.streams.change import Change
-from pastforward.streams.ending import Ending
 from pastforward.streams.routing import Directory
-from pastforward.streams.watch import BrokerWatch, Repeats
+from pastforward.streams.worker import process as run
+from pastforward.streams.worker.broker_watch import BrokerWatch, Repeats
+from pastforward.streams.worker.routing_change import Change
+from pastforward.streams.worker.shutdown import Ending
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
 from tests.streams.system import Setup, System
@@ -239,8 +239,8 @@ def test_a_message_that_repeats_is_shown_at_growing_intervals() -> None:
 
 
 def test_who_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("pastforward.streams.ending.GRACE", 0.2)
-    monkeypatch.setattr("pastforward.streams.ending.AWAY", 0.0)
+    monkeypatch.setattr("pastforward.streams.worker.shutdown.GRACE", 0.2)
+    monkeypatch.setattr("pastforward.streams.worker.shutdown.AWAY", 0.0)
     for away, failed, code in [(True, False, 0), (True, True, 1), (False, False, 1), (False, True, 1)]:
         left: list[int] = []
         ending = Ending(lambda away=away: away, left.append)  # type: ignore[misc]

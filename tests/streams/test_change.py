@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pastforward.settings import load
-from pastforward.streams import change as module
-from pastforward.streams.change import Change, Step
-from pastforward.streams.directory import decide
 from pastforward.streams.routing import Directory
 from pastforward.streams.routing.change import STATE, State, View, version_key
+from pastforward.streams.worker import routing_change as module
+from pastforward.streams.worker.directory import decide
+from pastforward.streams.worker.routing_change import Change, Step
 from pastforward.topics import Topics
 
 OLD = Directory(1, "dewey", 2)

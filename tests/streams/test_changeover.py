@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.schemas import Publication, Subscription, decode_dead_letter, decode_rendezvous, encode
-from pastforward.streams import owned as module
-from pastforward.streams.delivery import Chunk
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.owned import Owned
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.routes import Routes
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory, make_scheme
 from pastforward.streams.routing.change import STATE, State, View, version_key
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.worker import task as module
+from pastforward.streams.worker.sender import Chunk
+from pastforward.streams.worker.task import Owned
 from pastforward.topics import Topics
 
 INPUTS = ("subscriptions", "publications")
@@ -99,7 +99,7 @@ class Kafka:
 
 
 class Sender:
-    """As those of `streams.delivery`: exactly once outputs and offset are one thing, at least once the offset follows."""
+    """As those of `streams.worker.sender`: exactly once outputs and offset are one thing, at least once the offset follows."""
 
     name = "me"
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.schemas import Texts, Version
-from pastforward.streams.gone import FEW, Gone
-from pastforward.streams.outgoing import Outgoing, partition_of
-from pastforward.streams.packed import Packed
-from pastforward.streams.routes import Route, Routes, digest_of
+from pastforward.streams.matcher.cold import FEW, Gone
+from pastforward.streams.router.routes import Route, Routes, digest_of
+from pastforward.streams.stages.outgoing import Outgoing, partition_of
+from pastforward.streams.stages.packed import Packed
 
 SECOND = 1_000_000
 times = st.integers(-5 * SECOND, 60 * SECOND)

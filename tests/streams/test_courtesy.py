@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pastforward.streams import courtesy as module
-from pastforward.streams.courtesy import Courtesy
+from pastforward.streams.worker import throttle as module
+from pastforward.streams.worker.throttle import Courtesy
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,12 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import load
-from pastforward.streams import claims, delivery
-from pastforward.streams.claims import Claim, claim
-from pastforward.streams.connection import Connection
-from pastforward.streams.delivery import (
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.worker import fencing as claims
+from pastforward.streams.worker import sender as delivery
+from pastforward.streams.worker.fencing import Claim, claim
+from pastforward.streams.worker.sender import (
     TOGETHER,
     AtLeastOnce,
     Chunk,
@@ -33,7 +35,6 @@ from pastforward.streams.delivery import (
     Transactions,
     is_interruption,
 )
-from pastforward.streams.outgoing import Outgoing
 
 HERE, THERE, NEW = (TopicPartition("t", number) for number in range(3))
 SETTINGS = load({}, environment={})

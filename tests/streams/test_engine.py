@@ -28,10 +28,10 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.state import open_store
-from pastforward.streams import repeats
-from pastforward.streams.engine import Before, Effects, Engine, auction_of, pack, unpack
-from pastforward.streams.matcher import PROGRESS
-from pastforward.streams.progress import encode_progress
+from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher.engine import Before, Effects, Engine, auction_of, pack, unpack
+from pastforward.streams.matcher.matcher import PROGRESS
+from pastforward.streams.matcher.progress import encode_progress
 from pastforward.streams.reference import Partition
 from pastforward.streams.routing import Directory
 from tests.streams.kept import Kept

@@ -19,13 +19,13 @@ from aiokafka.errors import KafkaError as AsyncKafkaError
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from pastforward.state import open_store
-from pastforward.streams.claims import fence
-from pastforward.streams.connection import Connection
-from pastforward.streams.delivery import Chunk, make_sender
-from pastforward.streams.engine import Engine
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.recovery import open_whole, recover_engine
+from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.routing import Directory
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.worker.fencing import fence
+from pastforward.streams.worker.recovery import open_whole, recover_engine
+from pastforward.streams.worker.sender import Chunk, make_sender
 from pastforward.topics import Topics, connect, ensure
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE

@@ -31,22 +31,22 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.state import Store, StoreError
-from pastforward.streams import engine as engine_module
-from pastforward.streams import matcher as matcher_module
-from pastforward.streams import repeats
-from pastforward.streams import router as router_module
-from pastforward.streams.auctions import Auctions
-from pastforward.streams.engine import Engine
-from pastforward.streams.guard import in_halves, is_fault
-from pastforward.streams.matcher import Matcher, Sinks
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher import engine as engine_module
+from pastforward.streams.matcher import matcher as matcher_module
+from pastforward.streams.matcher.best_offers import Auctions
+from pastforward.streams.matcher.duplicates import Repeats
+from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.matcher import Matcher, Sinks
+from pastforward.streams.matcher.subscribers import Subscribers
 from pastforward.streams.reference import Partition
-from pastforward.streams.repeats import Repeats
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.routes import Routes
+from pastforward.streams.router import router as router_module
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Scheme, make_scheme
-from pastforward.streams.subscribers import Subscribers
+from pastforward.streams.stages.guard import in_halves, is_fault
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.topics import Topics
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs

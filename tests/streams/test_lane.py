@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pastforward.streams import lane as lane_module
-from pastforward.streams.lane import Lane
+from pastforward.streams.worker import lane as lane_module
+from pastforward.streams.worker.lane import Lane
 
 
 async def _nothing() -> None: ...

@@ -13,13 +13,13 @@ from aiokafka.errors import CommitFailedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastforward.streams import owned as module
-from pastforward.streams.delivery import Chunk
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.owned import Owned
-from pastforward.streams.ownership import Ownership
-from pastforward.streams.stage import Allowed
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.stages.stage import Allowed
+from pastforward.streams.worker import task as module
+from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.sender import Chunk
+from pastforward.streams.worker.task import Owned
 
 HERE = TopicPartition("t", 0)
 

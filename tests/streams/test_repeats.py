@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.state import Store, open_store
-from pastforward.streams.repeats import BLOCK, ENDS, SLOT, Repeats
+from pastforward.streams.matcher.duplicates import BLOCK, ENDS, SLOT, Repeats
 from tests.streams.logs import HOT, SECOND, START
 from tests.streams.test_engine import Engines
 

@@ -22,14 +22,14 @@ from pastforward.schemas import (
     decode_rendezvous,
     encode,
 )
-from pastforward.streams.guard import in_halves
-from pastforward.streams.marks import mark, read_mark
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.routes import STEP, Route, Routes, digest_of
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.routes import STEP, Route, Routes, digest_of
 from pastforward.streams.routing import SCHEMES, Scheme, make_scheme
 from pastforward.streams.routing.change import State, View
+from pastforward.streams.stages.guard import in_halves
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.worker.offset_metadata import mark, read_mark
 from pastforward.topics import Topics
 from tests.streams.routing.records import CATALOG, DIVISIONS
 

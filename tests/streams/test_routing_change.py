@@ -26,12 +26,12 @@ from pastforward.broker import Broker
 from pastforward.errors import UserError
 from pastforward.schemas import decode_notification, decode_rendezvous
 from pastforward.settings import load
-from pastforward.streams import router
-from pastforward.streams.change import Change
-from pastforward.streams.directory import group_of, read_directory
 from pastforward.streams.reference import Partition
+from pastforward.streams.router import router
 from pastforward.streams.routing import Directory
 from pastforward.streams.routing.change import STATE, State, Turn, View, turn
+from pastforward.streams.worker.directory import group_of, read_directory
+from pastforward.streams.worker.routing_change import Change
 from pastforward.topics import Topics
 from tests import forks
 from tests.conftest import StartWorker

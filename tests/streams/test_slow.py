@@ -15,13 +15,13 @@ import pytest
 from faust.types import TP
 
 from pastforward.broker import Broker
-from pastforward.streams import app, host, lane
-from pastforward.streams.host import Host
-from pastforward.streams.lane import Lane
-from pastforward.streams.owned import Owned
-from pastforward.streams.ownership import Ownership
-from pastforward.streams.recovery import Meter
-from pastforward.streams.transport import Unheld, _Consumer
+from pastforward.streams.transport.consumer import Unheld, _Consumer
+from pastforward.streams.worker import app, host, lane
+from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.host import Host
+from pastforward.streams.worker.lane import Lane
+from pastforward.streams.worker.recovery import Meter
+from pastforward.streams.worker.task import Owned
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside
 
@@ -163,7 +163,7 @@ def _topics(outside: Outside) -> dict[int, str]:
 
 def test_a_takeover_without_progress_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000.0]
-    monkeypatch.setattr("pastforward.streams.ownership.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("pastforward.streams.worker.assignment.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(Meter, "last", 0.0)
     ownership = Ownership.__new__(Ownership)
     ownership._owned, ownership._taking = {}, None

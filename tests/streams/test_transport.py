@@ -15,8 +15,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
 
-from pastforward.streams import transport
-from pastforward.streams.transport import Pace, PollScheduler, bare, bare_records
+from pastforward.streams.transport import consumer as transport
+from pastforward.streams.transport.consumer import Pace, PollScheduler, bare, bare_records
 
 TP = TopicPartition("t", 0)
 ABORT, COMMIT = 0, 1

@@ -13,9 +13,9 @@ from aiokafka import TopicPartition
 from numba.core.dispatcher import Dispatcher
 from pastforward.topics import Topics
 from schemas import NotificationColumns, Publication, Texts, encode, encode_notifications, decode_rendezvous_chunk
-from streams.metrics import Metrics
-from streams.outgoing import Outgoing
-from streams.router import PublicationRouter
+from streams.stages.metrics import Metrics
+from streams.stages.outgoing import Outgoing
+from streams.router.router import PublicationRouter
 from streams.routing import make_scheme
 from streams.routing.change import State, View
 from streams.warm import compile_kernels

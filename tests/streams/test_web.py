@@ -14,7 +14,7 @@ import pytest
 from pastforward.broker import Broker
 from pastforward.errors import UserError
 from pastforward.settings import load
-from pastforward.streams.web import listen, url_of
+from pastforward.streams.worker.web import listen, url_of
 from tests.conftest import StartWorker
 from tests.outside import WorkerUnderTest
 

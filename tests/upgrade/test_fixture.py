@@ -25,11 +25,11 @@ from pastforward.schemas import (
     decode_subscription,
 )
 from pastforward.state import open_store
-from pastforward.streams.matcher import PROGRESS
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.progress import decode_progress
-from pastforward.streams.routes import Routes
+from pastforward.streams.matcher.matcher import PROGRESS
+from pastforward.streams.matcher.progress import decode_progress
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing.change import View
+from pastforward.streams.stages.outgoing import Outgoing
 
 FIXTURE = Path(__file__).parent / "fixtures" / "0.1"
 EXPECTED = json.loads((FIXTURE / "expected.json").read_text())

@@ -1,6 +1,6 @@
 """The router: reads and checks the input, brings it to canonical form, and writes it to the rendezvous log.
 
-It alone writes dead letters of the input. A subscription's way is remembered (`streams.routes`), so that whatever replaces or
+It alone writes dead letters of the input. A subscription's way is remembered (`streams.router.routes`), so that whatever replaces or
 withdraws it reaches every partition that it reached, whatever changed in between.
 """
 
@@ -37,16 +37,16 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_publications, accept_subscription_row
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.records import Origin
-from pastforward.streams.attributes import take
-from pastforward.streams.guard import warn
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.routes import Route, Routes, digest_of
+from pastforward.streams.router.routes import Route, Routes, digest_of
 from pastforward.streams.routing import Scheme
 from pastforward.streams.routing.change import View, turn
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
 from pastforward.streams.routing.columns import Texts as ColumnTexts
-from pastforward.streams.stage import Allowed
+from pastforward.streams.stages.attributes import take
+from pastforward.streams.stages.guard import warn
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.stages.stage import Allowed
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.router")

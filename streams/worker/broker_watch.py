@@ -17,7 +17,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from pastforward.absence import FIRST, MOST, Absence
-from pastforward.streams.connection import Connection
+from pastforward.streams.transport.connection import Connection
 
 log = logging.getLogger("pastforward.worker")
 

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from pastforward.streams.courtesy import PIECE, Courtesy
-from pastforward.streams.delivery import TOGETHER, Chunk, Interrupted, Sender
-from pastforward.streams.guard import after_failure, in_halves, is_fault
-from pastforward.streams.memory import give_back
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.stage import Allowed, Stage
+from pastforward.streams.stages.guard import after_failure, in_halves, is_fault
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.stages.stage import Allowed, Stage
+from pastforward.streams.worker.memory import give_back
+from pastforward.streams.worker.sender import TOGETHER, Chunk, Interrupted, Sender
+from pastforward.streams.worker.throttle import PIECE, Courtesy
 
 AGAIN: Final = 0.02  # seconds until a router that waits for another one looks again
 

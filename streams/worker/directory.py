@@ -15,10 +15,10 @@ from confluent_kafka import TopicPartition as Place
 from pastforward import topics
 from pastforward.errors import UserError
 from pastforward.settings import Settings
-from pastforward.streams.connection import Connection
-from pastforward.streams.readback import bounds
 from pastforward.streams.routing import Catalog, Directory, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.readback import bounds
 
 log = logging.getLogger("pastforward.directory")
 

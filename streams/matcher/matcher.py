@@ -1,8 +1,8 @@
 """The matcher: reads one rendezvous partition, finds the pairs, and says what to send and to remember.
 
 The changelog holds each live subscription, as its rendezvous record, and under keys that no id can have, the progress of the
-partition, its open auctions (`streams.auctions`), and which publications of the last two hot windows it has dropped as repeats
-(`streams.repeats`). Publications come back from the rendezvous log itself.
+partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as repeats
+(`streams.matcher.duplicates`). Publications come back from the rendezvous log itself.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
-from pastforward.streams.engine import Effects, Engine
-from pastforward.streams.guard import in_halves, warn
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.notifications import PHASES
-from pastforward.streams.outgoing import Outgoing
-from pastforward.streams.progress import encode_progress
-from pastforward.streams.stage import Allowed
+from pastforward.streams.matcher.engine import Effects, Engine
+from pastforward.streams.matcher.notifications import PHASES
+from pastforward.streams.matcher.progress import encode_progress
+from pastforward.streams.stages.guard import in_halves, warn
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.stages.stage import Allowed
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.matcher")

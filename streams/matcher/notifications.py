@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pastforward.schemas import Notification, NotificationColumns, RendezvousColumns, Texts
 from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
-from pastforward.streams.subscribers import Subscribers
+from pastforward.streams.matcher.subscribers import Subscribers
 
 Rows = npt.NDArray[np.int64]
 
@@ -80,7 +80,7 @@ def tell(
 
 
 def _digest(text: bytes) -> bytes:
-    """See `streams.identity`."""
+    """See `streams.matcher.notification_id`."""
     return sha256(text).hexdigest()[:32].encode()
 
 

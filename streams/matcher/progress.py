@@ -10,7 +10,7 @@ import orjson
 from pastforward.schemas import SchemaError
 from pastforward.schemas.codec import parse_json
 from pastforward.schemas.fields import flag, integer, small, text
-from pastforward.streams.gone import NEVER, Gone
+from pastforward.streams.matcher.cold import NEVER, Gone
 
 FORMAT: Final = 2  # of the state that it stands for; in the first one publications were known by their id alone
 MOST_REFUSED: Final = 10_000  # offsets: every chunk logs them

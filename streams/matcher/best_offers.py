@@ -19,7 +19,7 @@ from pastforward.matching import oracle
 from pastforward.matching.bids import Bid, best_of, bid
 from pastforward.schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
 from pastforward.state import Store
-from pastforward.streams.identity import event_name, notification_id
+from pastforward.streams.matcher.notification_id import event_name, notification_id
 
 KEY: Final = b"\0auction\0"  # in the changelog: ids of subscriptions hold no zero byte
 COUNT: Final = b"auctions"

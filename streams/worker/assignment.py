@@ -1,6 +1,6 @@
 """Partitions that this worker owns: taken over in an order that loses and repeats nothing, and released.
 
-On assignment: start the sender; fence old owners and read the committed offsets (`streams.claims`); bring the state of each stage to its
+On assignment: start the sender; fence old owners and read the committed offsets (`fencing`); bring the state of each stage to its
 offset without emitting; seek; process. Every step is undone if another rebalance overtakes it.
 
 When the broker has given a transaction up, because it was away or because somebody else owns the partitions by now, nobody here knows what
@@ -21,20 +21,20 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
-from pastforward.streams.claims import Claim, claim
-from pastforward.streams.connection import Connection
-from pastforward.streams.courtesy import Courtesy
-from pastforward.streams.delivery import Offsets, Sender, is_interruption
-from pastforward.streams.ends import lost_changelog, made_anew, out_of_range
-from pastforward.streams.lane import Lane
-from pastforward.streams.marks import mark, read_mark
-from pastforward.streams.matcher import Matcher
-from pastforward.streams.memory import give_back
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.owned import OVERTAKEN, Owned
-from pastforward.streams.readback import both_ends
-from pastforward.streams.recovery import Meter
-from pastforward.streams.stage import Stage
+from pastforward.streams.matcher.matcher import Matcher
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.stage import Stage
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.log_ends import lost_changelog, made_anew, out_of_range
+from pastforward.streams.transport.readback import both_ends
+from pastforward.streams.worker.fencing import Claim, claim
+from pastforward.streams.worker.lane import Lane
+from pastforward.streams.worker.memory import give_back
+from pastforward.streams.worker.offset_metadata import mark, read_mark
+from pastforward.streams.worker.recovery import Meter
+from pastforward.streams.worker.sender import Offsets, Sender, is_interruption
+from pastforward.streams.worker.task import OVERTAKEN, Owned
+from pastforward.streams.worker.throttle import Courtesy
 
 log = logging.getLogger("pastforward.worker")
 

@@ -2,7 +2,7 @@
 
 Exactly once: one transaction, begun when outputs are ready (an open one stalls every reader), with outputs, changelog and offset in it. A
 worker has one sender for all its partitions: whatever is ready while a transaction runs goes into the next, since a transaction costs the
-broker as much as thousands of records. How an owner that is not one any more is kept from committing, `streams.claims` tells.
+broker as much as thousands of records. How an owner that is not one any more is kept from committing, `streams.worker.fencing` tells.
 At least once: outputs at once, and when they are safe, now and then, one transaction with changelog and offset: whatever is cut off is done
 again. So a changelog has one writer in this mode, too: an owner of the past is fenced.
 
@@ -30,9 +30,9 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import SECOND, Settings
-from pastforward.streams.connection import Connection, start
-from pastforward.streams.marks import mark
-from pastforward.streams.outgoing import Outgoing, Place, Records
+from pastforward.streams.stages.outgoing import Outgoing, Place, Records
+from pastforward.streams.transport.connection import Connection, start
+from pastforward.streams.worker.offset_metadata import mark
 
 log = logging.getLogger("pastforward.worker")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.schemas import Texts
-from pastforward.streams.kernels import copy_texts, text_ends
+from pastforward.streams.stages.kernels import copy_texts, text_ends
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]

@@ -21,12 +21,12 @@ from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings
 from pastforward.state.errors import StoreError
-from pastforward.streams.ending import Ending
-from pastforward.streams.host import Host
-from pastforward.streams.status import Status, show_status
 from pastforward.streams.warm import compile_kernels
-from pastforward.streams.watch import BrokerWatch, watch
-from pastforward.streams.web import listen, url_of
+from pastforward.streams.worker.broker_watch import BrokerWatch, watch
+from pastforward.streams.worker.host import Host
+from pastforward.streams.worker.shutdown import Ending
+from pastforward.streams.worker.status import Status, show_status
+from pastforward.streams.worker.web import listen, url_of
 
 log = logging.getLogger("pastforward.worker")
 

@@ -65,20 +65,21 @@ from pastforward.schemas.columns import (
 from pastforward.schemas.flat_conditions import flat_conditions
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
 from pastforward.state import EARLIEST, KIND, Batch, Found, Store, Text
-from pastforward.streams import auctions, kernels
-from pastforward.streams.attributes import take
-from pastforward.streams.auctions import Auction, Auctions, Bidder, Changes
-from pastforward.streams.gone import FOREVER, Gone
-from pastforward.streams.guard import in_halves
-from pastforward.streams.kernels import event_ends, event_names, fresh_rows, pack_all, packed_ends
-from pastforward.streams.notifications import as_columns, notifications_of, tell
-from pastforward.streams.packed import Packed
-from pastforward.streams.progress import Progress, decode_progress, encode_progress
+from pastforward.streams.matcher import best_offers as auctions
+from pastforward.streams.matcher.best_offers import Auction, Auctions, Bidder, Changes
+from pastforward.streams.matcher.cold import FOREVER, Gone
+from pastforward.streams.matcher.duplicates import Repeats
+from pastforward.streams.matcher.notifications import as_columns, notifications_of, tell
+from pastforward.streams.matcher.progress import Progress, decode_progress, encode_progress
+from pastforward.streams.matcher.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
+from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 from pastforward.streams.reference import EARLIER, offer_of, query_of
-from pastforward.streams.repeats import Repeats
 from pastforward.streams.routing import Directory, reports
-from pastforward.streams.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber, Subscribers
-from pastforward.streams.subscribers import ALWAYS as ALWAYS_MATCHES
+from pastforward.streams.stages import kernels
+from pastforward.streams.stages.attributes import take
+from pastforward.streams.stages.guard import in_halves
+from pastforward.streams.stages.kernels import event_ends, event_names, fresh_rows, pack_all, packed_ends
+from pastforward.streams.stages.packed import Packed
 
 log = logging.getLogger("pastforward.matcher")
 
@@ -1317,7 +1318,7 @@ def new_subscriptions(columns: RendezvousColumns, rows: Sequence[int], handles: 
 
 
 def flags_of(columns: RendezvousColumns, rows: Rows, version: int) -> npt.NDArray[np.uint8]:
-    """Of subscriptions: see `streams.subscribers`."""
+    """Of subscriptions: see `streams.matcher.subscribers`."""
     where = columns.where
     start = columns.partitions_start
     joins = columns.self_join[rows]

@@ -2,7 +2,7 @@
 
 A stock agent costs several asyncio tasks a record. `ConsumerScheduler` is Faust's extension point for the order of records;
 ours yields one synthetic record per topic and poll, whose value are the records by partition, and `Polls` hands them to
-the agent. Offsets are committed by `streams.delivery` alone, together with the outputs: Faust's own commit would land between
+the agent. Offsets are committed by `streams.worker.sender` alone, together with the outputs: Faust's own commit would land between
 ours and the marker of the transaction, and it acknowledges chunks that have failed.
 """
 
@@ -29,7 +29,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, T
 from faust.types import TP
 from mode.utils.futures import maybe_async
 
-from pastforward.streams.ends import out_of_range
+from pastforward.streams.transport.log_ends import out_of_range
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left
@@ -287,7 +287,7 @@ class _Consumer(Consumer):
         return False
 
     async def perform_seek(self) -> None:
-        """The seek is part of the takeover (`streams.ownership`), after the old owner has been fenced."""
+        """The seek is part of the takeover (`streams.worker.assignment`), after the old owner has been fenced."""
 
     def stop_flow(self) -> None:
         self.epoch += 1

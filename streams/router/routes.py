@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from pastforward.schemas import Version
-from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.stages.outgoing import Outgoing
 
 DIGEST: Final = 16  # bytes: whoever can make two records meet has only replaced a subscription of his own
 _HEAD: Final = struct.Struct(f">QIQ{DIGEST}s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pastforward.streams.outgoing import Outgoing
+from pastforward.streams.stages.outgoing import Outgoing
 
 
 class Allowed(NamedTuple):

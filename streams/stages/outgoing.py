@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.schemas import Texts
-from pastforward.streams.kernels import partitions_of
+from pastforward.streams.stages.kernels import partitions_of
 
 Place = tuple[str, int]
 Records = list[tuple[bytes | None, bytes | None]]

@@ -16,18 +16,19 @@ from pastforward.errors import UserError
 from pastforward.schemas import SchemaError
 from pastforward.state import Store, UnusableError
 from pastforward.state.rocks import is_corruption
-from pastforward.streams import auctions, repeats
-from pastforward.streams.connection import Connection
-from pastforward.streams.engine import PROGRESS as KEPT_PROGRESS
-from pastforward.streams.engine import Engine
-from pastforward.streams.gone import FOREVER, Gone
-from pastforward.streams.guard import in_halves, warn
-from pastforward.streams.matcher import PROGRESS
-from pastforward.streams.owned import AHEAD, MOST
-from pastforward.streams.progress import Progress, decode_progress, is_current
-from pastforward.streams.readback import both_ends, bounds, offset_at, stretch
-from pastforward.streams.routes import Routes
+from pastforward.streams.matcher import best_offers as auctions
+from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher.cold import FOREVER, Gone
+from pastforward.streams.matcher.engine import PROGRESS as KEPT_PROGRESS
+from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.matcher import PROGRESS
+from pastforward.streams.matcher.progress import Progress, decode_progress, is_current
+from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory
+from pastforward.streams.stages.guard import in_halves, warn
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.readback import both_ends, bounds, offset_at, stretch
+from pastforward.streams.worker.task import AHEAD, MOST
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.recovery")

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any, Final
 
-from pastforward.streams.host import Host
-from pastforward.streams.metrics import Metrics
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.worker.host import Host
 
 CLEAR: Final = "\r\x1b[2K"  # to the begin of the line, and erase it
 SECONDS: Final = 1.0

@@ -21,21 +21,21 @@ from pastforward.schemas import Registry
 from pastforward.schemas.codec import Format
 from pastforward.settings import SECOND, Settings
 from pastforward.state import Budget, open_store, set_aside
-from pastforward.streams.connection import Connection
-from pastforward.streams.courtesy import Courtesy
-from pastforward.streams.delivery import Sender, make_sender
-from pastforward.streams.directory import Tail, group_of
-from pastforward.streams.engine import Engine
-from pastforward.streams.matcher import Matcher, Sinks
-from pastforward.streams.metrics import Metrics
-from pastforward.streams.ownership import Ownership
-from pastforward.streams.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
+from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.reference import EARLIER
-from pastforward.streams.router import PublicationRouter, SubscriptionRouter
+from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.routing import Directory
-from pastforward.streams.stage import Stage
-from pastforward.streams.transport import NoTables, Polls, PollScheduler, PollTransport
-from pastforward.streams.web import serve_on
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.stage import Stage
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.consumer import NoTables, Polls, PollScheduler, PollTransport
+from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.directory import Tail, group_of
+from pastforward.streams.worker.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
+from pastforward.streams.worker.sender import Sender, make_sender
+from pastforward.streams.worker.throttle import Courtesy
+from pastforward.streams.worker.web import serve_on
 from pastforward.topics import Topics, topic_ids
 
 log = logging.getLogger("pastforward.worker")
@@ -107,7 +107,7 @@ class WorkerApp:
             stream_wait_empty=False,
             stream_buffer_maxsize=BUFFERED_POLLS,
             consumer_max_fetch_size=FETCH_BYTES,
-            consumer_auto_offset_reset="none",  # a position that is not in the log is an error (`streams.ends`)
+            consumer_auto_offset_reset="none",  # a position that is not in the log is an error (`streams.transport.log_ends`)
             broker_session_timeout=session,
             broker_heartbeat_interval=session / 4,
             # a rebalance waits for chunks in the works; who is dead is found out by its session

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pastforward.streams.connection import Connection
-from pastforward.streams.transport import bare
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.consumer import bare
 
 FETCH_BYTES: Final = 8 << 20  # a poll: large enough for columns, small enough to show progress
 WAIT_MS: Final = 500

@@ -14,11 +14,11 @@ from faust.types import TP
 
 from pastforward.schemas import Registry
 from pastforward.settings import Settings
-from pastforward.streams.app import HUNG, WorkerApp
-from pastforward.streams.connection import Connection
-from pastforward.streams.courtesy import Courtesy
-from pastforward.streams.directory import Tail, open_directory
-from pastforward.streams.metrics import Metrics
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.worker.app import HUNG, WorkerApp
+from pastforward.streams.worker.directory import Tail, open_directory
+from pastforward.streams.worker.throttle import Courtesy
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.worker")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from pastforward.streams.connection import Connection, start
-from pastforward.streams.delivery import RETRY_MS, Commit
+from pastforward.streams.transport.connection import Connection, start
+from pastforward.streams.worker.sender import RETRY_MS, Commit
 
 
 class Claim(NamedTuple):

@@ -1,0 +1,1 @@
+"""The matcher: what a rendezvous partition does with its log, in chunks."""

@@ -1,0 +1,1 @@
+"""The router: checks input records, and sends them to the partitions where they meet."""
