@@ -130,5 +130,8 @@ def doctor(chosen: Settings, as_json: bool) -> None:
             table.add_row(*row)
         console.print(table)
         for check in checks:
-            console.print("[green]✓[/]" if check.fine else "[red]✗[/]", f"{check.name}: {check.found}", highlight=False)
+            mark = "[green]✓[/]" if check.fine else "[red]✗[/]"
+            console.print(
+                mark, f"{check.name}: {check.found}", highlight=False, soft_wrap=True
+            )  # it may name a command
     sys.exit(0 if all(check.fine for check in checks) else 1)

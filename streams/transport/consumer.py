@@ -9,6 +9,7 @@ ours and the marker of the transaction, and it acknowledges chunks that have fai
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections import OrderedDict
@@ -30,6 +31,9 @@ from faust.types import TP
 from mode.utils.futures import maybe_async
 
 from pastforward.streams.transport.log_ends import out_of_range
+
+# Faust's services say there that they start and stop: of no interest to a user.
+logging.getLogger(__name__).setLevel(logging.WARNING)
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
 GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left

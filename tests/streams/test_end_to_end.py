@@ -88,6 +88,7 @@ def test_a_worker_with_any_algorithm_notifies_the_same(
     system.start_all()
     system.wait_ready()
     system.load.burst(150)
+    system.wait()
+    assert f'algorithm="{algorithm}"' in system.workers[0].get("metrics")[1]
     system.finish()
     assert check(system.log) > 10
-    assert f'algorithm="{algorithm}"' in system.workers[0].get("metrics")[1]
