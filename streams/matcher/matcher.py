@@ -28,7 +28,8 @@ from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
-from pastforward.streams.matcher.engine import Effects, Engine
+from pastforward.streams.matcher.effects import Effects
+from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.notifications import PHASES
 from pastforward.streams.matcher.progress import encode_progress
 from pastforward.streams.stages.guard import in_halves, warn
@@ -189,8 +190,8 @@ class Matcher:
         metrics.log_time.labels(number).set(engine.progress.log_time / 1e6)
         for where, size in engine.state_bytes().items():
             metrics.state_bytes.labels(number, where).set(size)
-        index = engine.index
-        if index is not None:
+        if engine.index is not None:
+            index = engine.index.index
             metrics.index_bytes.labels(number, index.algorithm).set(index.nbytes)
             metrics.index_subscriptions.labels(number, index.algorithm).set(len(index))
 

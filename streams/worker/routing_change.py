@@ -22,7 +22,7 @@ from pastforward.errors import UserError
 from pastforward.schemas import SchemaError, decode_rendezvous, decode_rendezvous_chunk
 from pastforward.settings import Settings
 from pastforward.streams.matcher.best_offers import KEY as AUCTION
-from pastforward.streams.matcher.engine import auction_of, unpack
+from pastforward.streams.matcher.held import auction_of, unpack
 from pastforward.streams.routing import Directory, Publication, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.streams.worker.directory import Said, decide, directory_producer, group_of, read_directory

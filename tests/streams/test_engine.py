@@ -29,7 +29,9 @@ from pastforward.schemas import (
 )
 from pastforward.state import open_store
 from pastforward.streams.matcher import duplicates as repeats
-from pastforward.streams.matcher.engine import Before, Effects, Engine, auction_of, pack, unpack
+from pastforward.streams.matcher.effects import Effects
+from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.held import Before, auction_of, pack, unpack
 from pastforward.streams.matcher.matcher import PROGRESS
 from pastforward.streams.matcher.progress import encode_progress
 from pastforward.streams.reference import Partition
@@ -94,7 +96,7 @@ def publications_of(engine: Engine) -> list[tuple[Any, ...]]:
     """What the store has, but for what has expired or left the window: when it lets go of that is its own affair."""
     found = []
     now = engine.progress.log_time
-    for batch in engine._store.scan("publication"):
+    for batch in engine.store.scan("publication"):
         for row in batch.to_pylist():
             expires_at = NEVER if row["expires_at"] is None else row["expires_at"]
             if min(row["time"], row["arrived_at"]) >= engine.horizon(now) and expires_at > now:

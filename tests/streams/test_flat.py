@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
 from pastforward.schemas import CanonicalSubscription, Rendezvous, Version, decode_rendezvous_chunk, encode
-from pastforward.streams.matcher.engine import add_to, new_subscriptions
+from pastforward.streams.matcher.records import add_to, new_subscriptions
 
 CONDITIONS = [
     "x = 1",

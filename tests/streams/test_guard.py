@@ -31,9 +31,11 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.state import Store, StoreError
+from pastforward.streams.matcher import chunk as chunk_module
 from pastforward.streams.matcher import duplicates as repeats
 from pastforward.streams.matcher import engine as engine_module
 from pastforward.streams.matcher import matcher as matcher_module
+from pastforward.streams.matcher import memory_index, reporting
 from pastforward.streams.matcher.best_offers import Auctions
 from pastforward.streams.matcher.duplicates import Repeats
 from pastforward.streams.matcher.engine import Engine
@@ -125,24 +127,24 @@ def test_other_exceptions_are_a_records(error: Exception) -> None:
 # Each step of a chunk's way through the matcher, in the order in which they come.
 STEPS: list[tuple[Any, str]] = [
     (engine_module, "decode_rendezvous_chunk"),
-    (engine_module._Chunk, "_subscriptions"),
+    (chunk_module, "apply_subscriptions"),
     (Subscribers, "take"),
     (Subscribers, "enforce"),
     (Subscribers, "retire"),
-    (engine_module, "add_to"),
+    (memory_index, "add_to"),
     (Index, "add_flat"),
     (Index, "add_many"),
-    (engine_module._Chunk, "_store"),
+    (chunk_module, "store_rows"),
     (Store, "apply_columns"),
     (Store, "tick"),
-    (engine_module._Chunk, "_publications"),
+    (chunk_module, "take_publications"),
     (Store, "amend"),
-    (engine_module._Chunk, "_live"),
+    (chunk_module, "match_live"),
     (Index, "match_attributes"),
-    (engine_module._Chunk, "_past"),
+    (chunk_module, "match_past"),
     (Index, "match_pairs"),
-    (engine_module, "tell"),
-    (engine_module._Chunk, "_auctions"),
+    (reporting, "tell"),
+    (chunk_module, "run_auctions"),
     (Auctions, "close"),
     (Auctions, "withdraw"),
     (Auctions, "offer"),
@@ -150,8 +152,8 @@ STEPS: list[tuple[Any, str]] = [
     (Auctions, "bid"),
     (Auctions, "settle"),
     (Store, "put_meta"),
-    (engine_module._Chunk, "_requests"),
-    (engine_module._Chunk, "_finish"),
+    (chunk_module, "request_backfill"),
+    (chunk_module.Chunk, "_finish"),
     (Engine, "_note_repeats"),
     (Repeats, "forget"),
     (matcher_module, "encode_notifications"),
@@ -295,7 +297,7 @@ def test_what_was_refused_once_stays_refused_by_who_could_take_it(tmp_path: Any,
     matchers.send(records[:1])
     matchers.commit()
     with pytest.MonkeyPatch.context() as patch:
-        Trap({1}).set(patch, engine_module._Chunk, "_store")
+        Trap({1}).set(patch, chunk_module, "store_rows")
         assert [letter.offset for letter in letters_of(matchers.send(records[1:]))] == [1]
     matchers.restart(1) if then == "restart" else matchers.rebuild()
     asks = CanonicalSubscription("s", "anna", Version(at, 0, 0), "1", "overlap", at, None, "published", ALWAYS)

@@ -95,7 +95,7 @@ def test_nothing_is_left_when_its_time_has_passed(tmp_path: Path) -> None:
     engines.commit()
     engines.restart(1)
     assert not engines.engine.repeats
-    assert not left_in(engines.engine._store, 2)
+    assert not left_in(engines.engine.store, 2)
     engines.engine.close()
 
 

@@ -1,0 +1,98 @@
+"""Which of given pairs match: the conditions of candidates that topic and time have left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pastforward.matching import Index
+from pastforward.matching.attributes import Attributes
+from pastforward.matching.index import NewSubscription
+from pastforward.matching.normal_form import PREVIOUS, NormalForm
+from pastforward.matching.publications import attributes_of as columns_of
+from pastforward.schemas import (
+    attributes_of,
+    decode_rendezvous_chunk,
+)
+from pastforward.streams.matcher.held import Publications, attributes_in
+from pastforward.streams.matcher.records import read_subscriptions
+from pastforward.streams.matcher.subscribers import Subscriber
+from pastforward.streams.stages.attributes import take
+
+if TYPE_CHECKING:
+    from pastforward.streams.matcher.chunk import Chunk
+
+Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def which_match(
+    chunk: Chunk, publications: Publications, asked: list[tuple[int, bytes]]
+) -> list[tuple[int, Subscriber]]:
+    return [(i, subscriber) for i, subscriber, _ in which_match_with_records(chunk, publications, asked)]
+
+
+def which_match_with_records(
+    chunk: Chunk, publications: Publications, asked: list[tuple[int, bytes]]
+) -> list[tuple[int, Subscriber, bytes]]:
+    """Which of the candidates, given by the raw records of their subscriptions, match."""
+    unique = {payload: handle for handle, payload in enumerate(dict.fromkeys(payload for _, payload in asked))}
+    if not unique:
+        return []
+    read = list(read_subscriptions(decode_rendezvous_chunk(list(unique)), range(len(unique))))
+    index = Index(algorithm="linear")
+    index.add_many([_named(new, handle) for handle, (_, new) in enumerate(read)])
+    fits = match_pairs(
+        chunk,
+        index,
+        publications,
+        np.array([i for i, _ in asked], np.int64),
+        np.array([unique[payload] for _, payload in asked], np.int64),
+        any(subscriber.needs_previous for subscriber, _ in read),
+    )
+    return [
+        (i, read[unique[payload]][0], payload) for (i, payload), fit in zip(asked, fits.tolist(), strict=True) if fit
+    ]
+
+
+def match_pairs(
+    chunk: Chunk, index: Index, publications: Publications, rows: Rows, handles: Rows, previous: bool
+) -> Flags:
+    columns, at = publications.columns, publications.rows
+    return index.match_pairs(
+        attributes_for(chunk, publications, previous),
+        rows,
+        handles,
+        topics=publications.topics(),
+        published_at=columns.begins_at[at],
+        expires_at=columns.ends_at[at],
+        where=published_conditions(chunk, publications),
+    )
+
+
+def attributes_for(chunk: Chunk, publications: Publications, previous: bool) -> Attributes:
+    columns, rows = publications.columns, publications.rows
+    if not previous:
+        return take(columns.attributes, rows)
+    said: list[dict[str, object]] = []
+    for i, row in enumerate(rows.tolist()):
+        mine: dict[str, object] = dict(attributes_of(columns.attributes, row))
+        before = publications.before[i].previous
+        if before is not None:
+            mine.update({PREVIOUS + name: value for name, value in attributes_in(before).items()})
+        said.append(mine)
+    return columns_of(said)
+
+
+def published_conditions(chunk: Chunk, publications: Publications) -> list[NormalForm | None] | None:
+    where = publications.columns.where
+    if not where.present()[publications.rows].any():
+        return None
+    return [where[row] for row in publications.rows.tolist()]
+
+
+def _named(new: NewSubscription, handle: int) -> NewSubscription:
+    return replace(new, subscription_id=handle)

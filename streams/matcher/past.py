@@ -1,0 +1,73 @@
+"""Subscriptions of a chunk with the publications that were there before them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pastforward.schemas.columns import (
+    PAST,
+)
+from pastforward.streams.matcher.conditions import match_pairs, which_match
+from pastforward.streams.matcher.held import FoundRows, Publications, unpacked
+from pastforward.streams.matcher.reporting import notify, reported
+from pastforward.streams.matcher.self_join import covered_before
+from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
+from pastforward.streams.matcher.subscribers import NEEDS_PREVIOUS
+
+if TYPE_CHECKING:
+    from pastforward.streams.matcher.chunk import Chunk
+
+Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def match_past(chunk: Chunk, found: FoundRows | None) -> None:
+    """Subscriptions of the chunk with the publications that were there before them."""
+    if found is None or not chunk.handles:
+        return
+    asking = np.array(list(chunk.handles), np.int64)
+    mine = np.isin(found.rows, asking)
+    others = np.flatnonzero(mine & ~found.published)
+    if len(others):
+        for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
+            chunk.overlapping.setdefault(row, []).append(payload)
+    at = np.flatnonzero(mine & found.published)
+    if not len(at):
+        return
+    amended = chunk.as_amended()
+    payloads = found.payload(at)
+    if amended:
+        payloads = [amended.get(payload, payload) for payload in payloads]
+    unique = {payload: i for i, payload in enumerate(dict.fromkeys(payloads))}
+    publications = unpacked(list(unique))
+    matched = np.array([unique[payload] for payload in payloads], np.int64)
+    rows = found.rows[at]
+    handles = np.array([chunk.handles[row] for row in rows.tolist()], np.int64)
+    subscribers = chunk.engine.subscribers
+
+    def covered_by_earlier(pairs: Rows) -> Flags:
+        asked = [(int(rows[pair]), int(matched[pair]), subscribers[int(handles[pair])]) for pair in pairs.tolist()]
+        found = covered_before(chunk, asked, publications, chunk.overlapping)
+        return np.array([(row, i) in found for row, i, _ in asked], np.bool_)
+
+    fits = _fits(chunk, publications, rows, matched, handles)
+    told = reported(chunk, publications, matched, handles, fits, covered_by_earlier)
+    notify(chunk, publications, matched[told], handles[told], rows[told], PAST)
+
+
+def _fits(chunk: Chunk, publications: Publications, rows: Rows, matched: Rows, handles: Rows) -> Flags:
+    engine = chunk.engine
+    flags = engine.subscribers.flags[handles]
+    if (flags & ALWAYS_MATCHES).all() and not publications.columns.where.present().any():
+        return np.ones(len(rows), np.bool_)  # topic and time are the store's
+    if engine.index is not None:
+        previous = bool((flags & NEEDS_PREVIOUS).any())
+        return match_pairs(chunk, engine.index.index, publications, matched, handles, previous)
+    asked = [(i, chunk.values[row]) for i, row in zip(matched.tolist(), rows.tolist(), strict=True)]
+    fitting = {(i, s.name, s.version) for i, s in which_match(chunk, publications, asked)}
+    subscribers = [engine.subscribers[handle] for handle in handles.tolist()]
+    fits = [(i, s.name, s.version) in fitting for i, s in zip(matched.tolist(), subscribers, strict=True)]
+    return np.array(fits, np.bool_)

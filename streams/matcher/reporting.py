@@ -1,0 +1,64 @@
+"""Which partition reports a pair that matches, for live and past alike, and the notifications of those that are reported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pastforward.streams.matcher.held import Publications
+from pastforward.streams.matcher.notifications import tell
+from pastforward.streams.matcher.subscribers import ALONE, OLD, SELF_JOIN
+from pastforward.streams.routing import reports
+
+if TYPE_CHECKING:
+    from pastforward.streams.matcher.chunk import Chunk
+
+Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def reported(
+    chunk: Chunk,
+    publications: Publications,
+    matched: Rows,
+    handles: Rows,
+    fits: Flags,
+    covered: Callable[[Rows], Flags],
+) -> Flags:
+    """Of pairs that `fits` says match: which are reported here, and not covered by an earlier subscription of the same subscriber.
+
+    `matched`, `handles`: publication and subscription of each pair. `covered` is asked about the pairs that join themselves.
+    """
+    engine, subscribers = chunk.engine, chunk.engine.subscribers
+    flags = subscribers.flags[handles]
+    columns, at = publications.columns, publications.rows[matched]
+    # One of the two has come under this version of the routing; else the earlier version reports the pair.
+    told: Flags = fits & (((flags & OLD) == 0) | (columns.routing_version[at] >= engine.version))
+    # If one of the two is here alone, here is where they meet.
+    start = columns.partitions_start
+    several = ((flags & ALONE) == 0) & (start[at + 1] - start[at] > 1)
+    for pair in np.flatnonzero(told & several).tolist():
+        partitions = publications.partitions(int(matched[pair]))
+        told[pair] = reports(engine.number, subscribers.partitions[int(handles[pair])], partitions)
+    joining = np.flatnonzero(told & ((flags & SELF_JOIN) != 0))
+    if len(joining):
+        told[joining] = ~covered(joining)
+    return told
+
+
+def notify(chunk: Chunk, publications: Publications, matched: Rows, handles: Rows, rows: Rows, phase: int) -> None:
+    """Each at the log time of its row, that of the later of the two."""
+    if not len(matched):
+        return
+    columns, at, subscribers = publications.columns, publications.rows[matched], chunk.engine.subscribers
+    told = tell(subscribers, handles, columns, at, chunk.log_time[rows], phase)
+    for i in columns.self_join[at].nonzero()[0].tolist():
+        earlier = publications.before[int(matched[i])].earlier
+        if earlier:
+            for columns_told in told:
+                for place in columns_told.places(i):
+                    columns_told.columns.earlier_ids[place] = earlier
+    chunk.effects.told += [each.columns for each in told]
