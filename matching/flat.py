@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.records import EQUAL_STRING, HAS_HIGH, HAS_LOW, STRINGS
 
 U8 = npt.NDArray[np.uint8]
@@ -48,7 +48,7 @@ class Places(NamedTuple):
     flags: U8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(
     start: I64, name: I32, kind_in: U8, flags_in: U8, low_in: I64, high_in: I64, numbers: I32, texts: I32, attribute: I32,
     kind: U8, flags: U8, low: I64, high: I64,

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.papers.loads.predicates import HIGHEST, LOWEST, Load
 
 I64 = npt.NDArray[np.int64]
@@ -44,20 +44,20 @@ _ATTRIBUTE, _ROOT, _NEXT_P, _OF, _P_WIDTH = range(5)
 _LOW, _HIGH, _LEFT, _RIGHT, _NODE, _PNODE, _D_WIDTH = range(7)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _grown(table: I64) -> I64:
     larger = np.empty((2 * table.shape[0], table.shape[1]), np.int64)
     larger[: table.shape[0]] = table
     return larger
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash(node: int, attribute: int, mask: int) -> Any:
     key = np.uint64(node * 0x9E3779B97F4A7C15) ^ np.uint64(attribute * 0xC2B2AE3D27D4EB4F)
     return np.int64((key ^ (key >> np.uint64(29))) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_pnode(directory: I64, pnodes: I64, node: int, attribute: int) -> Any:
     at = _hash(node, attribute, len(directory) - 1)
     while directory[at] != _NONE:
@@ -68,7 +68,7 @@ def _find_pnode(directory: I64, pnodes: I64, node: int, attribute: int) -> Any:
     return _NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _used(nodes: I64, pnodes: I64, intervals: I64, node: int, attribute: int) -> bool:
     """Whether the way to a c-node has already cut that attribute."""
     while nodes[node, _OWNER] != _NONE:
@@ -79,7 +79,7 @@ def _used(nodes: I64, pnodes: I64, intervals: I64, node: int, attribute: int) ->
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _predicate(starts: I64, attributes: I32, subscription: int, attribute: int) -> Any:
     for at in range(starts[subscription], starts[subscription + 1]):
         if attributes[at] == attribute:
@@ -87,7 +87,7 @@ def _predicate(starts: I64, attributes: I32, subscription: int, attribute: int) 
     return _NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(intervals: I64, at: int, low: int, high: int) -> Any:
     """The smallest interval below `at` that encloses a predicate."""
     while intervals[at, _LEFT] != _NONE:
@@ -100,7 +100,7 @@ def _descend(intervals: I64, at: int, low: int, high: int) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _build(
     starts: I64, attributes: I32, lows: I64, highs: I64, domain_low: I64, domain_high: I64, capacity: int
 ) -> tuple[I64, I64, I64, I64, I64, I64]:
@@ -247,7 +247,7 @@ def _build(
     return nodes[:node_count], pnodes[:pnode_count], intervals[:interval_count], following, directory, popularity
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _leaves(nodes: I64, following: I64, subscriptions: int) -> tuple[I64, I64]:
     """Subscriptions leaf by leaf, and where each leaf begins."""
     order = np.empty(subscriptions, np.int64)
@@ -264,7 +264,7 @@ def _leaves(nodes: I64, following: I64, subscriptions: int) -> tuple[I64, I64]:
     return order, begin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pack(order: I64, starts: I64, attributes: I32, lows: I64, highs: I64) -> tuple[I64, I32, I64, I64]:
     new_starts = np.empty(len(starts), np.int64)
     new_attributes = np.empty(len(attributes), np.int32)
@@ -282,7 +282,7 @@ def _pack(order: I64, starts: I64, attributes: I32, lows: I64, highs: I64) -> tu
     return new_starts, new_attributes, new_lows, new_highs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _match(
     nodes: I64,
     pnodes: I64,

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from pastforward.columns.kernel import kernel
 
 Spacing = Literal["full", "random"]
 
@@ -53,7 +54,7 @@ class Ring:
         return ahead
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _all_hops(fingers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """By distance: a lookup over distance d continues as one over a smaller distance."""
     nodes = len(fingers)

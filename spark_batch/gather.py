@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.columns import Texts
 
 
@@ -33,7 +33,7 @@ def texts_of(column: pa.Array) -> Texts:
     return Texts(heap, bounds[:-1].astype(np.int64), np.diff(bounds).astype(np.int32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_texts(heap: Any, at: Any, length: Any, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int32]) -> None:
     for row in range(len(at)):
         to = ends[row]

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.columns import Texts
 
 AFTER: Final = "~"  # above every letter that follows a path's text
@@ -42,7 +42,7 @@ def order_texts(topics: Texts) -> Texts:
     return Texts(heap, at, length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write(source: Any, at: Any, length: Any, heap: npt.NDArray[np.uint8], to: npt.NDArray[np.int64]) -> None:
     for row in range(len(at)):
         if length[row] <= 0:

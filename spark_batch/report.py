@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, SchemaError
 from pastforward.spark_batch.gather import texts_of
@@ -92,7 +92,7 @@ class Report:
             keep[i] = not any((at, other) in matched for other in self.covers.get(int(request[i]), ()))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smallest_shared(a_start: Any, a: Any, a_row: Any, b_start: Any, b: Any, b_row: Any, out: I64) -> None:
     """The smallest partition that two sorted lists share, for each pair of rows; -1 if they share none."""
     for pair in range(len(out)):

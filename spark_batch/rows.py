@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching import attributes as tags
 from pastforward.matching.attributes import Attributes
 from pastforward.matching.normal_form import PREVIOUS, NormalForm
@@ -167,7 +167,7 @@ class AttributeBuilder:
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_row(row: I64, next_at: I64, order: I64) -> None:
     """Where each entry goes, so that those of a row lie together."""
     for entry in range(len(row)):

@@ -11,9 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from pastforward.columns.kernel import kernel
+from pastforward.columns.kernel import inlined, kernel
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.columns import Batch
@@ -63,7 +62,7 @@ Check: TypeAlias = Callable[[U32, Int, Int, Int, Int, U8, Int, I32, I32, Int], I
 def specialised(predicates: int, ahead: bool) -> Check:
     """Code for clusters of so many predicates, at least 1."""
 
-    @njit(cache=True, nogil=True, inline="always")
+    @inlined
     def check(
         words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
     ) -> Int:
@@ -93,7 +92,7 @@ def specialised(predicates: int, ahead: bool) -> Check:
 def generic(ahead: bool) -> Check:
     """Code for clusters of any number of predicates, none included."""
 
-    @njit(cache=True, nogil=True, inline="always")
+    @inlined
     def check(
         words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
     ) -> Int:
@@ -129,7 +128,7 @@ _p0, _p1, _p2, _p3, _p4, _p5, _p6, _p7, _p8, _p9, _p10 = PLAIN
 _a0, _a1, _a2, _a3, _a4, _a5, _a6, _a7, _a8, _a9, _a10 = AHEAD
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _check_plain(
     words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
 ) -> Int:
@@ -156,7 +155,7 @@ def _check_plain(
     return _p0(words, base, capacity, count, size, bits, row, rows, slots, n)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _check_ahead(
     words: U32, base: Int, capacity: Int, count: Int, size: Int, bits: U8, row: Int, rows: I32, slots: I32, n: Int
 ) -> Int:

@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
 from pastforward.matching.keys import mix
 from pastforward.papers.fabret.predicate_index import IS, PredicateView, longer, selectivity
@@ -106,7 +105,7 @@ class ClusterView(NamedTuple):
     state: I64
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _cell(table: Int, numbers: I32, width: Int, mask: Int) -> Int:
     h = np.uint64(table)
     for k in range(width):

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
 from pastforward.matching.columns import Batch
 from pastforward.matching.keys import equality_hash, first_key, last_key, mix
@@ -75,7 +74,7 @@ class PredicateView(NamedTuple):
     state: I64
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _cell(attribute: Int, operator: Int, key: Int, mask: Int) -> Int:
     salt = np.uint64(attribute * 4 + operator) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mix(key + salt) & np.uint64(mask))

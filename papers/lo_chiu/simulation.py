@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.papers.chord import BITS, Ring
 from pastforward.papers.loads.lo_chiu import Load, Schema
 from pastforward.streams.routing.hashing import text_hash
@@ -137,7 +137,7 @@ def _mix(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _broker_of_value(value: U16, name: U16, steps: I32) -> U16:
     """The broker of each value of each attribute: that of its name, or of the key that its step leads to."""
     table = np.empty(value.shape, np.uint16)
@@ -150,7 +150,7 @@ def _broker_of_value(value: U16, name: U16, steps: I32) -> U16:
     return table
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _store(
     chosen: I32,
     low: I32,
@@ -185,7 +185,7 @@ def _store(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _deliver(key: npt.NDArray[np.uint32], source: I32, broker_of: U16, hops: U8, weight: I64) -> tuple[int, int, int]:
     """An event is sent once to each broker that owns one of its keys."""
     delivery = 0

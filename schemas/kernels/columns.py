@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import BOX, CIRCLE, POINT
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.kernels.names import find_slot
@@ -66,7 +66,7 @@ END: Final = 13
 SLOW: Final = 0  # left to the plain path, which decodes it or says what is wrong
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern(
     data: Array, at: Number, length: Number, table: Array, seed: Number, name_at: Array, name_length: Array, fill: Array
 ) -> Result:
@@ -85,7 +85,7 @@ def intern(
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_shape(tag: Number, lon: Number, lat: Number, third: Number, fourth: Number) -> Result:
     """Whether the numbers of a point, circle or box are in range. Comparisons with NaN are false."""
     if tag == POINT:

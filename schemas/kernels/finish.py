@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.kernels.columns import NULL_LONG, READ, SLOW
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.kernels.names import same_bytes
@@ -14,7 +14,7 @@ from pastforward.schemas.limits import MADE_UP
 _MADE_UP = ord(MADE_UP)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_decimal(data: Array, at: Number, value: Number) -> Result:
     digits = 1
     rest = value // 10
@@ -27,7 +27,7 @@ def _put_decimal(data: Array, at: Number, value: Number) -> Result:
     return at + digits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_rows(
     data: Array,
     keys_at: Number,
@@ -86,7 +86,7 @@ def finish_rows(
     return conditions
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_input(result: Array, topic_length: Array, begin: Array, end: Array, arrived_at: Array, never: Number) -> None:
     """A topic that was left out is the root; what has no beginning begins when it arrives, what has no end never ends."""
     for row in range(len(result)):
@@ -98,7 +98,7 @@ def fill_input(result: Array, topic_length: Array, begin: Array, end: Array, arr
             end[row] = never
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_rendezvous(
     result: Array,
     kind: Array,
@@ -122,7 +122,7 @@ def fill_rendezvous(
             end[row] = never
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_starts(first: Array, count: Array, start: Array) -> Result:
     """Where each row's part starts if they lie one behind the other, and whether they already do."""
     in_order = True

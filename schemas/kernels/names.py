@@ -7,15 +7,15 @@ collide. `name_at`, `name_length` say where a name's bytes first stood.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(data: Array, at: Number, length: Number, seed: Number) -> Result:
     value = seed ^ np.uint64(length)
     for index in range(at, at + length):
@@ -24,7 +24,7 @@ def hash_bytes(data: Array, at: Number, length: Number, seed: Number) -> Result:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def same_bytes(data: Array, first: Number, second: Number, length: Number) -> Result:
     for index in range(length):  # noqa: SIM110
         if data[first + index] != data[second + index]:
@@ -32,7 +32,7 @@ def same_bytes(data: Array, first: Number, second: Number, length: Number) -> Re
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_slot(
     data: Array, at: Number, length: Number, table: Array, seed: Number, name_at: Array, name_length: Array
 ) -> Result:
@@ -46,7 +46,7 @@ def find_slot(
         slot = (slot + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash(data: Array, table: Array, seed: Number, name_at: Array, name_length: Array, count: Number) -> None:
     table[:] = -1
     for number in range(count):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
@@ -47,7 +47,7 @@ _ONE = np.uint64(1)
 _UNDECIDED = np.uint64(0x1FF)  # all of the bits below the 55 that decide
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _multiply(a: Number, b: Number) -> Result:
     """The 128 bits of a product: high, low."""
     a_low, a_high = a & _LOW_HALF, a >> _32
@@ -58,7 +58,7 @@ def _multiply(a: Number, b: Number) -> Result:
     return a_high * b_high + (middle >> _32) + (other >> _32), (other << _32) | (low & _LOW_HALF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def double_bits(digits: Number, power: Number) -> Result:
     """The bits of digits * 10^power, rounded to nearest, ties to even; -1 if that is for Python to say."""
     if digits == np.uint64(0):
@@ -90,7 +90,7 @@ def double_bits(digits: Number, power: Number) -> Result:
     return np.int64(mantissa & np.uint64((1 << 52) - 1)) | (np.int64(exponent) << 52)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_number(data: Array, at: Number, end: Number) -> Result:
     """Type (FAILED, INTEGER, FLOAT), the 64 bits, and the place behind a JSON number."""
     negative = at < end and data[at] == 0x2D
@@ -142,7 +142,7 @@ def read_number(data: Array, at: Number, end: Number) -> Result:
     return FLOAT, bits | (np.int64(-(2**63)) if negative else np.int64(0)), at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _digits(data: Array, at: Number, count: Number) -> Result:
     value: Number = 0
     for index in range(at, at + count):
@@ -152,7 +152,7 @@ def _digits(data: Array, at: Number, count: Number) -> Result:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _days(year: Number, month: Number, day: Number) -> Result:
     """Days since 1970 in the Gregorian calendar; years are taken to begin in March, so that the leap day is last."""
     if month <= 2:
@@ -165,7 +165,7 @@ _DAYS_OF_MONTH: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 NO_TIME: Final = -(2**63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_rfc3339(data: Array, at: Number, end: Number) -> Result:
     """Microseconds since 1970, or NO_TIME if it is no such text."""
     if end - at < 20:

@@ -6,8 +6,8 @@ Takes exactly what `schemas.avro_plain` and `schemas.plain` take; a row with any
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
@@ -68,7 +68,7 @@ _ONE = np.uint64(1)
 _MILLIS = 10**15
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_long(data: Array, at: Number, end: Number) -> Result:
     """The integer and the place behind it; the place is -1 if there is none."""
     value = np.uint64(0)
@@ -87,7 +87,7 @@ def read_long(data: Array, at: Number, end: Number) -> Result:
     return np.int64(0), np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_length(data: Array, at: Number, end: Number) -> Result:
     """The length of a string and the place of its bytes; the place is -1 if they are not there."""
     length, at = read_long(data, at, end)
@@ -96,7 +96,7 @@ def read_length(data: Array, at: Number, end: Number) -> Result:
     return length, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_double(data: Array, at: Number) -> Result:
     bits = np.int64(0)
     for index in range(8):
@@ -104,12 +104,12 @@ def read_double(data: Array, at: Number) -> Result:
     return bits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def as_double(bits: Number) -> Result:
     return np.int64(bits).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def skip(nodes: Array, children: Array, node: Number, data: Array, at: Number, end: Number) -> Result:
     """The place behind a datum; -1 if it is malformed."""
     kind = nodes[node, 0]
@@ -166,7 +166,7 @@ def skip(nodes: Array, children: Array, node: Number, data: Array, at: Number, e
             return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_block(data: Array, at: Number, end: Number) -> Result:
     """Entries of the next block (0: no more), where it says it ends (-1: it does not), and the place of the first entry."""
     count, at = read_long(data, at, end)
@@ -184,7 +184,7 @@ def read_block(data: Array, at: Number, end: Number) -> Result:
     return count, stop, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_value(data: Array, at: Number, end: Number, value_tags: Array) -> Result:
     """Tag, bits, length of a value and the place behind it; the place is -1 if it is malformed or not in range."""
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
@@ -222,7 +222,7 @@ def read_value(data: Array, at: Number, end: Number, value_tags: Array) -> Resul
     return np.uint8(tag), at, np.int32(size), at + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_attributes(
     data: Array,
     at: Number,
@@ -278,7 +278,7 @@ def read_attributes(
             return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_rows(
     data: Array,
     spans: Array,

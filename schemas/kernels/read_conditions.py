@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
@@ -50,7 +50,7 @@ TEXTS = 2
 NAMES = 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _long(data: Array, at: Number, end: Number) -> Result:
     """The number, and where it ends; -1 if it does not."""
     value = np.uint64(0)
@@ -65,7 +65,7 @@ def _long(data: Array, at: Number, end: Number) -> Result:
     return np.int64(0), -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _constant(
     data: Array, at: Number, end: Number, without_null: Number, text_at: Array, text_length: Array, fill: Array
 ) -> Result:
@@ -94,7 +94,7 @@ def _constant(
     return branch, np.int64(0), -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_conditions(
     data: Array,
     begins: Array,
@@ -130,7 +130,7 @@ def read_conditions(
         first[row + 1] = fill[DISJUNCTS]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _disjuncts(
     data: Array,
     at: Number,
@@ -173,7 +173,7 @@ def _disjuncts(
             start[fill[DISJUNCTS]] = fill[PARTS]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _constraint(
     data: Array,
     at: Number,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
@@ -63,14 +63,14 @@ _PREFER_TEXT: Final = np.frombuffer(b"highestlowest", dtype=np.uint8).copy()
 _PREFER_ENDS: Final = np.array([7, 13])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _blank(data: Array, at: Number, end: Number) -> Result:
     while at < end and (data[at] == 0x20 or data[at] == 0x0A or data[at] == 0x0D or data[at] == 0x09):
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hex(data: Array, at: Number, end: Number) -> Result:
     if at + 4 > end:
         return -1
@@ -88,7 +88,7 @@ def _hex(data: Array, at: Number, end: Number) -> Result:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_utf8(data: Array, out: Number, code: Number) -> Result:
     if code < 0x80:
         data[out] = code
@@ -109,7 +109,7 @@ def _put_utf8(data: Array, out: Number, code: Number) -> Result:
     return out + 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unescape(data: Array, at: Number, out: Number, end: Number) -> Result:
     """Decodes the rest of a string from the first backslash on. The end of what was written, and the place behind the quote."""
     while at < end:
@@ -159,7 +159,7 @@ def _unescape(data: Array, at: Number, out: Number, end: Number) -> Result:
     return np.int64(out), np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _string(data: Array, at: Number, end: Number) -> Result:
     """Begin and end of the decoded string, and the place behind the quote; that is -1 if it is no string."""
     if at >= end or data[at] != _QUOTE:
@@ -179,7 +179,7 @@ def _string(data: Array, at: Number, end: Number) -> Result:
     return np.int64(0), np.int64(0), np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _which(
     data: Array, begin: Number, stop: Number, names: Array, name_ends: Array, low: Number, high: Number
 ) -> Result:
@@ -199,7 +199,7 @@ def _which(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _key(data: Array, at: Number, end: Number) -> Result:
     """A field's name, and the place of its value; -1 if there is none."""
     begin, stop, at = _string(data, at, end)
@@ -211,7 +211,7 @@ def _key(data: Array, at: Number, end: Number) -> Result:
     return begin, stop, np.int64(_blank(data, at + 1, end))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next(data: Array, at: Number, end: Number) -> Result:
     """Behind a field: 1 and the place of the next name, 0 and the place behind the object, or -1."""
     at = _blank(data, at, end)
@@ -222,7 +222,7 @@ def _next(data: Array, at: Number, end: Number) -> Result:
     return -1, np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_word(data: Array, at: Number, end: Number, word: Array) -> Result:
     if at + len(word) > end:
         return False
@@ -237,7 +237,7 @@ _FALSE: Final = np.frombuffer(b"false", dtype=np.uint8).copy()
 _NULL: Final = np.frombuffer(b"null", dtype=np.uint8).copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _time(data: Array, at: Number, end: Number) -> Result:
     """Microseconds and the place behind; -1 if it is no time."""
     if at < end and data[at] == _QUOTE:
@@ -250,14 +250,14 @@ def _time(data: Array, at: Number, end: Number) -> Result:
     return value, np.int64(at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_double(data: Array, at: Number, value: Number) -> None:
     bits = np.float64(value).view(np.int64)
     for index in range(8):
         data[at + index] = (bits >> np.int64(8 * index)) & 0xFF
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _object(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     """Tag, bits, length and the place behind an object that is a value; the place is -1 if it is none."""
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
@@ -310,7 +310,7 @@ def _object(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     return np.uint8(tag), np.int64(begin), np.int32(8 * (high - low)), at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     failed = (np.uint8(0), np.int64(0), np.int32(0), np.int64(-1))
     if at >= end:
@@ -341,7 +341,7 @@ def _value(data: Array, at: Number, end: Number, numbers: Array) -> Result:
     return np.uint8(kind), bits, np.int32(0), np.int64(at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _attributes(
     data: Array,
     at: Number,
@@ -392,7 +392,7 @@ def _attributes(
             return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sextet(byte: Number) -> Result:
     if 0x41 <= byte <= 0x5A:
         return np.int64(byte) - 0x41
@@ -403,7 +403,7 @@ def _sextet(byte: Number) -> Result:
     return 62 if byte == 0x2B else 63 if byte == 0x2F else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _base64(data: Array, begin: Number, stop: Number) -> Result:
     """Decodes in place; the end of the bytes, or -1."""
     if (stop - begin) % 4:
@@ -425,7 +425,7 @@ def _base64(data: Array, begin: Number, stop: Number) -> Result:
     return np.int64(out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best(data: Array, at: Number, end: Number) -> Result:
     """Begin and end of the attribute, 1 highest or 2 lowest, and the place behind; -1 if it is for the plain path."""
     failed = (np.int64(0), np.int64(0), np.int64(0), np.int64(-1))
@@ -458,7 +458,7 @@ def _best(data: Array, at: Number, end: Number) -> Result:
             return (name_begin, name_stop, prefer, at) if have == 3 else failed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_rows(
     data: Array,
     spans: Array,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba import njit
-
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.limits import MAX_ID_BYTES, MAX_PATH_DEPTH
 
@@ -15,7 +14,7 @@ PATH: Final = 2
 BYTES: Final = 3  # anything
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_utf8(data: Array, at: Number, end: Number) -> Result:
     while at < end:
         lead = data[at]
@@ -47,7 +46,7 @@ def is_utf8(data: Array, at: Number, end: Number) -> Result:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_id(data: Array, at: Number, end: Number) -> Result:
     if not 0 < end - at <= MAX_ID_BYTES:
         return False
@@ -57,7 +56,7 @@ def is_id(data: Array, at: Number, end: Number) -> Result:
     return is_utf8(data, at, end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_path(data: Array, at: Number, end: Number) -> Result:
     if at == end:
         return True
@@ -82,7 +81,7 @@ def is_path(data: Array, at: Number, end: Number) -> Result:
 _LAST: Final = tuple(b"9223372036854775807")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _below_two_to_63(data: Array, at: Number) -> Result:
     for index in range(19):
         digit = data[at + index]
@@ -91,7 +90,7 @@ def _below_two_to_63(data: Array, at: Number) -> Result:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_text(check: Number, data: Array, at: Number, end: Number) -> Result:
     if check == ID:
         return is_id(data, at, end)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 
@@ -29,7 +29,7 @@ def _short_escapes() -> npt.NDArray[np.uint8]:
 _SHORT_ESCAPES = _short_escapes()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_long(out: Array, at: Number, value: Number) -> Result:
     rest = np.uint64(value << 1) ^ np.uint64(value >> 63)
     while rest > _MASK:
@@ -40,19 +40,19 @@ def put_long(out: Array, at: Number, value: Number) -> Result:
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_raw(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
     for index in range(length):
         out[at + index] = data[begin + index]
     return at + length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_text(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
     return put_raw(out, put_long(out, at, np.int64(length)), data, begin, length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_nullable_text(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
     if length < 0:
         out[at] = 0
@@ -61,7 +61,7 @@ def put_nullable_text(out: Array, at: Number, data: Array, begin: Number, length
     return put_text(out, at + 1, data, begin, length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_bytes(length: Array) -> Result:
     total = np.int64(0)
     for size in length:
@@ -69,7 +69,7 @@ def text_bytes(length: Array) -> Result:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_bytes_of(length: Array, rows: Array) -> Result:
     total = np.int64(0)
     for row in rows:
@@ -77,7 +77,7 @@ def text_bytes_of(length: Array, rows: Array) -> Result:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def attribute_bytes_of(
     rows: Array, start: Array, name_start: Array, attribute_name: Array, attribute_length: Array, around: Number
 ) -> Result:
@@ -90,7 +90,7 @@ def attribute_bytes_of(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_attributes(
     out: Array,
     at: Number,
@@ -131,7 +131,7 @@ def put_attributes(
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_publications(
     out: Array,
     ends: Array,
@@ -219,7 +219,7 @@ def write_publications(
         ends[index] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_subscriptions(
     out: Array,
     ends: Array,
@@ -290,7 +290,7 @@ def write_subscriptions(
         ends[index] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_notifications(
     out: Array,
     ends: Array,
@@ -339,7 +339,7 @@ def write_notifications(
         ends[row] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_json_string(out: Array, at: Number, data: Array, begin: Number, length: Number) -> Result:
     """At most six times the length, and two quotes."""
     out[at] = 0x22
@@ -366,7 +366,7 @@ def put_json_string(out: Array, at: Number, data: Array, begin: Number, length: 
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_decimal(out: Array, at: Number, value: Number) -> Result:
     rest = np.uint64(value)
     if value < 0:
@@ -384,7 +384,7 @@ def put_decimal(out: Array, at: Number, value: Number) -> Result:
     return at + digits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_json_notifications(
     out: Array, ends: Array, words: Array, word_ends: Array,
     id_heap: Array, id_at: Array, id_length: Array,
@@ -422,7 +422,7 @@ def write_json_notifications(
         ends[row] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_word(out: Array, at: Number, words: Array, word_ends: Array, number: Number) -> Result:
     begin = word_ends[number - 1] if number else 0
     return put_raw(out, at, words, begin, word_ends[number] - begin)

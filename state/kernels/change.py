@@ -7,8 +7,8 @@ The journal holds the first item of every change: its number if it came, and `-2
 
 from __future__ import annotations
 
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels import heap, ids, lists, topics
-from pastforward.state.kernels.compiled import kernel
 from pastforward.state.kernels.records import (
     COPY,
     DEAD,
@@ -31,7 +31,7 @@ from pastforward.state.kernels.records import (
 from pastforward.state.kernels.rules import lives
 
 
-@kernel
+@bare
 def new_item(memory: Memory) -> int:
     scalars = memory.scalars
     item = scalars[ITEM_FREE]
@@ -45,7 +45,7 @@ def new_item(memory: Memory) -> int:
     return int(item)
 
 
-@kernel
+@bare
 def attach(memory: Memory, item: int, node: int) -> None:
     kind = memory.items[item].flags & IS_PUBLICATION
     memory.items[item].node = node
@@ -53,13 +53,13 @@ def attach(memory: Memory, item: int, node: int) -> None:
     topics.count(memory, node, kind, 1)
 
 
-@kernel
+@bare
 def come(memory: Memory, journal: Array, item: int) -> None:
     journal[memory.scalars[JOURNAL]] = item
     memory.scalars[JOURNAL] += 1
 
 
-@kernel
+@bare
 def die(memory: Memory, journal: Array, item: int) -> None:
     """Marks an item and its copies dead, until the stage is settled or undone."""
     journal[memory.scalars[JOURNAL]] = -2 - item
@@ -69,7 +69,7 @@ def die(memory: Memory, journal: Array, item: int) -> None:
         item = memory.items[item].copy
 
 
-@kernel
+@bare
 def remove(memory: Memory, item: int) -> None:
     """Takes an item and its copies out for good. Its id is forgotten unless a later item has it."""
     slot = ids.slot_of(memory, item)
@@ -92,7 +92,7 @@ def remove(memory: Memory, item: int) -> None:
         item = following
 
 
-@kernel
+@bare
 def settle(memory: Memory, journal: Array) -> None:
     """The stage is on disk: the dead leave, the new are as good as old."""
     scalars = memory.scalars
@@ -109,7 +109,7 @@ def settle(memory: Memory, journal: Array) -> None:
     scalars[JOURNAL] = 0
 
 
-@kernel
+@bare
 def undo(memory: Memory, journal: Array, mark: int) -> None:
     """All changes from entry `mark` of the journal on are given up: the new leave, the dead return, last change first."""
     scalars = memory.scalars
@@ -127,7 +127,7 @@ def undo(memory: Memory, journal: Array, mark: int) -> None:
     scalars[JOURNAL] = mark
 
 
-@kernel
+@bare
 def sweep(memory: Memory, steps: int) -> None:
     """Looks at the next few items, round and round, and removes those whose time has passed. Only between stages."""
     scalars = memory.scalars
@@ -144,7 +144,7 @@ def sweep(memory: Memory, steps: int) -> None:
     scalars[SWEEP_AT] = at
 
 
-@kernel
+@bare
 def amend(
     memory: Memory,
     id_bytes: Array,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.ids import hash_bytes
 from pastforward.state.kernels.records import (
     EARLIEST,
@@ -24,12 +24,12 @@ FAR = 3  # and the columns that follow, in their order
 LONG_SUBSCRIBER = 16
 
 
-@kernel
+@bare
 def _far(time: int, farthest: int, exempt: int) -> bool:
     return time != exempt and (time > farthest or time < -farthest)
 
 
-@kernel
+@bare
 def prepare(
     kind: Array, time: Array, arrived: Array, starts: Array, ends: Array, expires: Array, now: Array, horizon: Array,
     subtree: Array, valid: Array, self_join: Array, earlier: Array, id_bytes: Array, id_low: Array, id_high: Array,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels import change, heap, ids, topics
-from pastforward.state.kernels.compiled import kernel
 from pastforward.state.kernels.records import (
     COPY,
     DEAD,
@@ -47,7 +47,7 @@ FIND_SUBSCRIBERS = 2
 REPLAY = 4  # a publication whose id is kept replaces it: which ones are repeats was decided before, perhaps under another window
 
 
-@kernel
+@bare
 def _look_up(
     memory: Memory, operations: Operations, row: int, probe: Probe, find: int, found: Found, count: int
 ) -> int:
@@ -82,7 +82,7 @@ def _look_up(
     return count
 
 
-@kernel
+@bare
 def _once(memory: Memory, found: Found, first: int, count: int) -> int:
     """A pair that met at several topics stays once: the first time it was seen."""
     size = 16
@@ -104,7 +104,7 @@ def _once(memory: Memory, found: Found, first: int, count: int) -> int:
     return kept
 
 
-@kernel
+@bare
 def _has_copies(memory: Memory, found: Found, first: int, count: int) -> bool:
     at = first
     while at < count and not memory.items[found.item[at]].many:
@@ -112,7 +112,7 @@ def _has_copies(memory: Memory, found: Found, first: int, count: int) -> bool:
     return at < count
 
 
-@kernel
+@bare
 def _store(memory: Memory, operations: Operations, row: int, slot: int, payload_high: int, journal: Array) -> None:
     kind = operations.kind[row]
     scalars = memory.scalars
@@ -160,7 +160,7 @@ def _store(memory: Memory, operations: Operations, row: int, slot: int, payload_
     change.come(memory, journal, first)
 
 
-@kernel
+@bare
 def apply_rows(
     memory: Memory,
     operations: Operations,

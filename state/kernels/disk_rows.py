@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels import change, heap, ids, topics
-from pastforward.state.kernels.compiled import kernel
 from pastforward.state.kernels.records import (
     COPY,
     DEAD,
@@ -44,7 +44,7 @@ FOREVER = 15
 """The class of what never ends."""
 
 
-@kernel
+@bare
 def staged_items(memory: Memory, journal: Array, entries: int, puts: Array, deletes: Array) -> tuple[int, int]:
     """Numbers of the items to write and of those whose rows go. Both arrays have room for all items."""
     put_count = 0
@@ -67,7 +67,7 @@ def staged_items(memory: Memory, journal: Array, entries: int, puts: Array, dele
     return put_count, delete_count
 
 
-@kernel
+@bare
 def life_class(life: int, shortest: int) -> int:
     """Lives up to `shortest` are 0, up to four times that 1, and so on."""
     number = 0
@@ -77,7 +77,7 @@ def life_class(life: int, shortest: int) -> int:
     return number
 
 
-@kernel
+@bare
 def classify(memory: Memory, items: Array, shortest: int, classes: Array, until: Array) -> None:
     """How long each row will be needed: until when, and its class."""
     for at in range(len(items)):
@@ -87,7 +87,7 @@ def classify(memory: Memory, items: Array, shortest: int, classes: Array, until:
         classes[at] = FOREVER if end == LATEST else life_class(end - memory.scalars[LOG_TIME], shortest)
 
 
-@kernel
+@bare
 def _put_big_endian(out: Array, at: int, value: Int, size: int) -> int:
     bits = np.uint64(value)
     for byte in range(size):
@@ -95,7 +95,7 @@ def _put_big_endian(out: Array, at: int, value: Int, size: int) -> int:
     return at + size
 
 
-@kernel
+@bare
 def _put_little_endian(out: Array, at: int, value: Int, size: int) -> int:
     bits = np.uint64(value)
     for byte in range(size):
@@ -103,7 +103,7 @@ def _put_little_endian(out: Array, at: int, value: Int, size: int) -> int:
     return at + size
 
 
-@kernel
+@bare
 def _big_endian(data: Array, low: int, high: int) -> Int:
     value = np.uint64(0)
     for at in range(low, high):
@@ -111,7 +111,7 @@ def _big_endian(data: Array, low: int, high: int) -> Int:
     return value
 
 
-@kernel
+@bare
 def _little_endian(data: Array, low: int, high: int) -> Int:
     value = np.uint64(0)
     for at in range(high - 1, low - 1, -1):
@@ -119,7 +119,7 @@ def _little_endian(data: Array, low: int, high: int) -> Int:
     return value
 
 
-@kernel
+@bare
 def write_path(memory: Memory, node: int, out: Array, at: int) -> int:
     """The node's path in key bytes. Returns where it ends."""
     stack = memory.stack
@@ -140,7 +140,7 @@ def write_path(memory: Memory, node: int, out: Array, at: int) -> int:
     return at
 
 
-@kernel
+@bare
 def _path_size(memory: Memory, node: int) -> int:
     size = 0
     while memory.nodes[node].parent != NONE:
@@ -153,7 +153,7 @@ def _path_size(memory: Memory, node: int) -> int:
     return size
 
 
-@kernel
+@bare
 def measure(memory: Memory, items: Array, key_ends: Array, value_ends: Array) -> None:
     """Where each key and value will end."""
     key_end = 0
@@ -169,7 +169,7 @@ def measure(memory: Memory, items: Array, key_ends: Array, value_ends: Array) ->
         value_ends[at] = value_end
 
 
-@kernel
+@bare
 def encode(memory: Memory, items: Array, rows: Rows, leading: Array, id_at: Array) -> None:
     """Writes keys and values end to end.
 
@@ -202,7 +202,7 @@ def encode(memory: Memory, items: Array, rows: Rows, leading: Array, id_at: Arra
         value_at = heap.put_bytes(rows.values, value_at, memory.heap, low, end)
 
 
-@kernel
+@bare
 def room_for(rows: Rows, start: int, end: int) -> tuple[int, int]:
     """Units of heap and nodes that rows of the disk may take, at most."""
     units = 0
@@ -218,7 +218,7 @@ def room_for(rows: Rows, start: int, end: int) -> tuple[int, int]:
     return units, nodes
 
 
-@kernel
+@bare
 def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
     """Takes rows of the disk into the index; what time has removed, and what is there already, is passed over.
 
@@ -316,7 +316,7 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
         change.attach(memory, item, node)
 
 
-@kernel
+@bare
 def unchanged_in(memory: Memory, staged: Memory, items: Array) -> int:
     """Keeps, at the front, the items that another index has not withdrawn or replaced. Returns how many."""
     kept = 0
@@ -330,7 +330,7 @@ def unchanged_in(memory: Memory, staged: Memory, items: Array) -> int:
     return kept
 
 
-@kernel
+@bare
 def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tuple[int, int]:
     """Items of a kind that are there and have the flags needed, without copies, from number `start` on.
 
@@ -352,7 +352,7 @@ def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tu
     return count, at
 
 
-@kernel
+@bare
 def item_of(memory: Memory, kind: int, identity: int, text: Array) -> int:
     """The item of an id that is there, or NONE. `text` is the id as keys have it."""
     if memory.scalars[INTEGER_IDS] != 1:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels import heap
-from pastforward.state.kernels.compiled import kernel
 from pastforward.state.kernels.records import IS_PUBLICATION, NONE, Array, Memory
 
 TEXT_ID = 0
@@ -19,7 +19,7 @@ SEQUENCE = 3
 IDENTITY = 4
 
 
-@kernel
+@bare
 def numbers(memory: Memory, items: Array, field: int, out: Array) -> None:
     for at in range(len(items)):
         held = memory.items[items[at]]
@@ -35,19 +35,19 @@ def numbers(memory: Memory, items: Array, field: int, out: Array) -> None:
             out[at] = held.id
 
 
-@kernel
+@bare
 def flags_of(memory: Memory, items: Array, out: Array) -> None:
     for at in range(len(items)):
         out[at] = memory.items[items[at]].flags
 
 
-@kernel
+@bare
 def kinds(memory: Memory, items: Array, out: Array) -> None:
     for at in range(len(items)):
         out[at] = memory.items[items[at]].flags & IS_PUBLICATION
 
 
-@kernel
+@bare
 def _span(memory: Memory, block: int, part: int) -> tuple[int, int]:
     if part == TEXT_ID:
         return heap.id_span(memory, block)
@@ -56,7 +56,7 @@ def _span(memory: Memory, block: int, part: int) -> tuple[int, int]:
     return heap.payload_span(memory, block)
 
 
-@kernel
+@bare
 def byte_offsets(memory: Memory, items: Array, part: int, offsets: Array) -> None:
     offsets[0] = 0
     for at in range(len(items)):
@@ -64,14 +64,14 @@ def byte_offsets(memory: Memory, items: Array, part: int, offsets: Array) -> Non
         offsets[at + 1] = offsets[at] + high - low
 
 
-@kernel
+@bare
 def copy_bytes(memory: Memory, items: Array, part: int, offsets: Array, out: Array) -> None:
     for at in range(len(items)):
         low, high = _span(memory, memory.items[items[at]].blob, part)
         heap.put_bytes(out, offsets[at], memory.heap, low, high)
 
 
-@kernel
+@bare
 def pair_sizes(memory: Memory, items: Array, published: Array, id_at: Array, payload_at: Array) -> None:
     """Which items are publications, and where their ids and payloads begin and end, one behind the other."""
     id_at[0] = payload_at[0] = 0
@@ -84,7 +84,7 @@ def pair_sizes(memory: Memory, items: Array, published: Array, id_at: Array, pay
         payload_at[at + 1] = payload_at[at] + high - low
 
 
-@kernel
+@bare
 def copy_pairs(memory: Memory, items: Array, id_at: Array, ids: Array, payload_at: Array, payloads: Array) -> None:
     for at in range(len(items)):
         blob = memory.items[items[at]].blob
@@ -94,7 +94,7 @@ def copy_pairs(memory: Memory, items: Array, id_at: Array, ids: Array, payload_a
         heap.put_bytes(payloads, payload_at[at], memory.heap, low, high)
 
 
-@kernel
+@bare
 def _digits(value: int) -> int:
     rest = np.uint64(value)
     count = 1
@@ -104,7 +104,7 @@ def _digits(value: int) -> int:
     return count
 
 
-@kernel
+@bare
 def path_offsets(memory: Memory, items: Array, offsets: Array) -> None:
     """Of the dotted paths."""
     offsets[0] = 0
@@ -117,7 +117,7 @@ def path_offsets(memory: Memory, items: Array, offsets: Array) -> None:
         offsets[at + 1] = offsets[at] + max(0, length)
 
 
-@kernel
+@bare
 def copy_paths(memory: Memory, items: Array, offsets: Array, out: Array) -> None:
     for at in range(len(items)):
         node = memory.items[items[at]].node
@@ -136,7 +136,7 @@ def copy_paths(memory: Memory, items: Array, offsets: Array, out: Array) -> None
                 out[end] = 46
 
 
-@kernel
+@bare
 def chain_lengths(memory: Memory, items: Array, out: Array) -> int:
     """At how many topics each item stands; returns the sum."""
     total = 0
@@ -151,7 +151,7 @@ def chain_lengths(memory: Memory, items: Array, out: Array) -> int:
     return total
 
 
-@kernel
+@bare
 def chains(memory: Memory, items: Array, out: Array) -> None:
     """Each item followed by its copies."""
     count = 0

@@ -8,7 +8,7 @@ A blob is: u32 length of all, u16 length of the id, u16 of the subscriber; id, s
 
 from __future__ import annotations
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.records import HEAP_TOP, Array, Memory
 
 UNIT = 16
@@ -16,7 +16,7 @@ SIZES = 16 + 8 * 24  # blocks of up to 4 GB
 HEADER = 8
 
 
-@kernel
+@bare
 def size_class(units: int) -> tuple[int, int]:
     """The class that holds so many units, and its size."""
     if units <= 16:
@@ -29,7 +29,7 @@ def size_class(units: int) -> tuple[int, int]:
     return 16 + (exponent - 4) * 8 + eighths - 8, eighths * step
 
 
-@kernel
+@bare
 def take(memory: Memory, length: int) -> int:
     """A block for `length` bytes. The caller has reserved room (see `Index.reserve`)."""
     number, size = size_class((length + UNIT - 1) // UNIT)
@@ -42,14 +42,14 @@ def take(memory: Memory, length: int) -> int:
     return int(top)
 
 
-@kernel
+@bare
 def give_back(memory: Memory, block: int) -> None:
     number, _ = size_class((memory.heap_words[block * 4] + UNIT - 1) // UNIT)
     memory.heap_words[block * 4] = memory.free_blocks[number]
     memory.free_blocks[number] = block
 
 
-@kernel
+@bare
 def put_bytes(target: Array, at: int, source: Array, low: int, high: int) -> int:
     """Copies a part of the source. Returns where it ends in the target."""
     for offset in range(high - low):
@@ -57,7 +57,7 @@ def put_bytes(target: Array, at: int, source: Array, low: int, high: int) -> int
     return at + high - low
 
 
-@kernel
+@bare
 def store_blob(
     memory: Memory,
     identity: Array,
@@ -87,7 +87,7 @@ def store_blob(
     return block
 
 
-@kernel
+@bare
 def same_bytes(left: Array, left_low: int, right: Array, right_low: int, length: int) -> bool:
     at = 0
     while at < length and left[left_low + at] == right[right_low + at]:
@@ -95,7 +95,7 @@ def same_bytes(left: Array, left_low: int, right: Array, right_low: int, length:
     return at == length
 
 
-@kernel
+@bare
 def id_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0
@@ -103,7 +103,7 @@ def id_span(memory: Memory, block: int) -> tuple[int, int]:
     return low, low + (memory.heap_words[block * 4 + 1] & 0xFFFF)
 
 
-@kernel
+@bare
 def subscriber_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0
@@ -112,7 +112,7 @@ def subscriber_span(memory: Memory, block: int) -> tuple[int, int]:
     return low, low + ((lengths >> 16) & 0xFFFF)
 
 
-@kernel
+@bare
 def payload_span(memory: Memory, block: int) -> tuple[int, int]:
     if block == 0:
         return 0, 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.heap import id_span, same_bytes
 from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Int, Memory
 
 
-@kernel
+@bare
 def hash_bytes(data: Array, low: int, high: int) -> int:
     """64-bit FNV-1a, mixed."""
     value = np.uint64(0xCBF29CE484222325)
@@ -19,18 +19,18 @@ def hash_bytes(data: Array, low: int, high: int) -> int:
     return mix(value)
 
 
-@kernel
+@bare
 def hash_all(data: Array, low: Array, high: Array, out: Array) -> None:
     for row in range(len(low)):
         out[row] = hash_bytes(data, low[row], high[row])
 
 
-@kernel
+@bare
 def _home(identity: Int, kind: int, mask: int) -> int:
     return mix(np.uint64(identity) * np.uint64(2) + np.uint64(kind)) & mask
 
 
-@kernel
+@bare
 def find(memory: Memory, kind: int, identity: Int, data: Array, low: int, high: int) -> int:
     """The slot of an id, or the empty one where it would stand."""
     table = memory.item_map
@@ -51,7 +51,7 @@ def find(memory: Memory, kind: int, identity: Int, data: Array, low: int, high: 
         slot = (slot + 1) & mask
 
 
-@kernel
+@bare
 def slot_of(memory: Memory, item: int) -> int:
     """The slot of an item's id, which may hold a later item of the same id."""
     held = memory.items[item]
@@ -59,14 +59,14 @@ def slot_of(memory: Memory, item: int) -> int:
     return find(memory, held.flags & IS_PUBLICATION, held.id, memory.heap, low, high)
 
 
-@kernel
+@bare
 def put(memory: Memory, slot: int, item: int) -> None:
     if memory.item_map[slot] == NONE:
         memory.scalars[MAPPED] += 1
     memory.item_map[slot] = item
 
 
-@kernel
+@bare
 def drop(memory: Memory, slot: int) -> None:
     """Empties a slot and closes the gap."""
     table = memory.item_map
@@ -86,7 +86,7 @@ def drop(memory: Memory, slot: int) -> None:
     memory.scalars[MAPPED] -= 1
 
 
-@kernel
+@bare
 def rebuild_item_map(memory: Memory, table: Array) -> None:
     """Fills a larger table."""
     mask = len(table) - 1

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Int, Memory
 
 
-@kernel
+@bare
 def mix(value: Int) -> int:
     """A bijection of 64 bits in which every input bit reaches every output bit."""
     x = np.uint64(value)
@@ -25,7 +25,7 @@ def mix(value: Int) -> int:
     return np.int64(x & np.uint64(0x7FFFFFFFFFFFFFFF))  # type: ignore[return-value]
 
 
-@kernel
+@bare
 def height(sequence: int) -> int:
     """0 for seven items in eight; decided by the sequence, so that a replay builds the same lists."""
     bits = mix(sequence)
@@ -36,13 +36,13 @@ def height(sequence: int) -> int:
     return level
 
 
-@kernel
+@bare
 def comes_before(memory: Memory, item: int, time: int, sequence: int) -> bool:
     held = memory.items[item].time
     return bool(held > time or (held == time and memory.items[item].sequence > sequence))
 
 
-@kernel
+@bare
 def _new_tower(memory: Memory) -> int:
     scalars = memory.scalars
     tower = scalars[TOWER_FREE]
@@ -57,14 +57,14 @@ def _new_tower(memory: Memory) -> int:
     return int(tower)
 
 
-@kernel
+@bare
 def _free_tower(memory: Memory, tower: int) -> None:
     memory.towers[tower, 0] = memory.scalars[TOWER_FREE]
     memory.scalars[TOWER_FREE] = tower
     memory.scalars[TOWER_FREE_COUNT] += 1
 
 
-@kernel
+@bare
 def search(memory: Memory, place: int, time: int, sequence: int) -> int:
     """The first item that does not come before (time, sequence).
 
@@ -92,7 +92,7 @@ def search(memory: Memory, place: int, time: int, sequence: int) -> int:
     return int(following)
 
 
-@kernel
+@bare
 def link(memory: Memory, place: int, item: int) -> None:
     """Puts the item where its time and sequence belong."""
     before = memory.before
@@ -121,7 +121,7 @@ def link(memory: Memory, place: int, item: int) -> None:
         memory.towers[tower, level - 1] = item
 
 
-@kernel
+@bare
 def unlink(memory: Memory, place: int, item: int) -> None:
     before = memory.before
     items = memory.items

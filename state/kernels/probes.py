@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.disk_rows import MARK, _put_big_endian
 from pastforward.state.kernels.records import (
     LATEST,
@@ -25,7 +25,7 @@ SUBSCRIPTIONS_BELOW = 2
 PUBLICATIONS_BELOW = 3
 
 
-@kernel
+@bare
 def _emit(count: int, what: int, end: int, low: int, row_what: Array, ends: Array, lows: Array) -> int:
     row_what[count] = what
     ends[count] = end
@@ -33,7 +33,7 @@ def _emit(count: int, what: int, end: int, low: int, row_what: Array, ends: Arra
     return count + 1
 
 
-@kernel
+@bare
 def ranges(
     scalars: Array,
     operations: Operations,

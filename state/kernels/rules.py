@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.records import (
     COMPLETE_FROM,
     EARLIEST,
@@ -23,24 +23,24 @@ from pastforward.state.kernels.records import (
 )
 
 
-@kernel
+@bare
 def back(time: int, span: int) -> int:
     """`time - span`, stopping at the earliest time there is."""
     return time - span if time >= EARLIEST + span else EARLIEST
 
 
-@kernel
+@bare
 def ahead(time: int, span: int) -> int:
     return time + span if time <= LATEST - span else LATEST
 
 
-@kernel
+@bare
 def ended_before(scalars: Array, log_time: int) -> int:
     """Subscriptions whose `ends_at` is less than this are gone."""
     return int(max(back(log_time, scalars[LATENESS]), scalars[ENDED_BEFORE]))
 
 
-@kernel
+@bare
 def horizon(scalars: Array, log_time: int) -> int:
     """Publications held before this are not found any more."""
     if scalars[HOT_WINDOW] < 0:
@@ -48,14 +48,14 @@ def horizon(scalars: Array, log_time: int) -> int:
     return int(max(back(log_time, scalars[HOT_WINDOW]), scalars[COMPLETE_FROM]))
 
 
-@kernel
+@bare
 def publication_kept(scalars: Array, log_time: int, arrived: int, expires: int) -> bool:
     if arrived < horizon(scalars, log_time):
         return False
     return bool(scalars[HOT_WINDOW] >= 0 or expires > log_time)
 
 
-@kernel
+@bare
 def lives(memory: Memory, item: int, log_time: int) -> bool:
     """False for what time alone has removed."""
     held = memory.items[item]
@@ -64,7 +64,7 @@ def lives(memory: Memory, item: int, log_time: int) -> bool:
     return bool(held.time >= ended_before(memory.scalars, log_time))
 
 
-@kernel
+@bare
 def kept_until(scalars: Array, flags: int, time: int, other: int, arrived: int) -> int:
     """The last log time at which the row may still be needed."""
     if flags & IS_PUBLICATION:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import (
     NODE_FREE,
@@ -28,7 +28,7 @@ TOPIC_BAD = 1
 TOPIC_DEEP = 2
 
 
-@kernel
+@bare
 def parse_paths(
     text: Array, low: Array, high: Array, deepest: int, largest: Int, paths: Array, components: Array
 ) -> tuple[int, int]:
@@ -65,12 +65,12 @@ def parse_paths(
     return TOPIC_OK, 0
 
 
-@kernel
+@bare
 def _home(parent: Int, component: Int, mask: int) -> int:
     return mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & mask
 
 
-@kernel
+@bare
 def _slot(memory: Memory, parent: int, component: Int) -> int:
     """Of the child, or the empty one where it would stand."""
     table = memory.node_map
@@ -83,7 +83,7 @@ def _slot(memory: Memory, parent: int, component: Int) -> int:
         slot = (slot + 1) & mask
 
 
-@kernel
+@bare
 def descend(memory: Memory, components: Array, low: int, high: int) -> int:
     """The deepest node there is on the path. It is the path's own when its depth is `high - low`."""
     node = ROOT
@@ -95,7 +95,7 @@ def descend(memory: Memory, components: Array, low: int, high: int) -> int:
     return int(node)
 
 
-@kernel
+@bare
 def intern(memory: Memory, node: int, components: Array, low: int, high: int) -> int:
     """The path's node, made below `node`, which `descend` returned. The caller puts an item there."""
     scalars = memory.scalars
@@ -130,7 +130,7 @@ def intern(memory: Memory, node: int, components: Array, low: int, high: int) ->
     return int(node)
 
 
-@kernel
+@bare
 def count(memory: Memory, node: int, kind: int, change: int) -> None:
     """One item more or less at the node; nodes that nothing stands at or below any more are given back."""
     nodes = memory.nodes
@@ -143,7 +143,7 @@ def count(memory: Memory, node: int, kind: int, change: int) -> None:
         node = parent
 
 
-@kernel
+@bare
 def _remove(memory: Memory, node: int) -> None:
     nodes = memory.nodes
     elder = nodes[node].elder
@@ -162,7 +162,7 @@ def _remove(memory: Memory, node: int) -> None:
     scalars[NODES] -= 1
 
 
-@kernel
+@bare
 def _unmap(memory: Memory, node: int) -> None:
     """Closes the gap by moving later entries of the run forward, so that no tombstones are needed."""
     table = memory.node_map
@@ -182,7 +182,7 @@ def _unmap(memory: Memory, node: int) -> None:
     table[gap] = NONE
 
 
-@kernel
+@bare
 def rebuild_node_map(memory: Memory, table: Array) -> None:
     """Fills a larger table."""
     nodes = memory.nodes

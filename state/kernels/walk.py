@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pastforward.state.kernels.compiled import kernel
+from pastforward.columns.kernel import bare
 from pastforward.state.kernels.heap import same_bytes, subscriber_span
 from pastforward.state.kernels.lists import search
 from pastforward.state.kernels.records import (
@@ -52,7 +52,7 @@ class Probe(NamedTuple):
     subscriber_high: int
 
 
-@kernel
+@bare
 def _same_subscriber(memory: Memory, probe: Probe, item: int) -> bool:
     length = probe.subscriber_high - probe.subscriber_low
     if length == 0:
@@ -61,7 +61,7 @@ def _same_subscriber(memory: Memory, probe: Probe, item: int) -> bool:
     return high - low == length and same_bytes(memory.heap, low, probe.subscriber, probe.subscriber_low, length)
 
 
-@kernel
+@bare
 def _bounds(mode: int, probe: Probe) -> tuple[int, int]:
     """The list's times that matter: `[low, high)`."""
     if mode == PAST:
@@ -72,7 +72,7 @@ def _bounds(mode: int, probe: Probe) -> tuple[int, int]:
     return max(after, probe.ended_before), LATEST
 
 
-@kernel
+@bare
 def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
     held = memory.items[item]
     if held.flags & DEAD:
@@ -96,7 +96,7 @@ def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
     return bool(held.other <= probe.starts)
 
 
-@kernel
+@bare
 def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
     """Adds what the node's list has to offer. Returns the new count, or FULL."""
     kind = PUBLICATION if mode in (PAST, EARLIER) else SUBSCRIPTION
@@ -127,7 +127,7 @@ def scan(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count
     return count
 
 
-@kernel
+@bare
 def scan_above(memory: Memory, mode: int, node: int, probe: Probe, found: Found, count: int) -> int:
     """The node and its ancestors."""
     while node != NONE and count != FULL:
@@ -136,7 +136,7 @@ def scan_above(memory: Memory, mode: int, node: int, probe: Probe, found: Found,
     return count
 
 
-@kernel
+@bare
 def scan_below(memory: Memory, mode: int, top: int, probe: Probe, found: Found, count: int) -> int:
     """The descendants of the node, without itself."""
     nodes = memory.nodes

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import inlined, kernel
 from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.matching.normal_form import PREVIOUS
 from pastforward.schemas.chunk_reader import SEED
@@ -91,7 +91,7 @@ class Names:
         return found
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _long(heap: U8, at: Any) -> Any:
     """The number and where it ends."""
     byte = np.uint64(heap[at])
@@ -105,7 +105,7 @@ def _long(heap: U8, at: Any) -> Any:
     return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read(
     first: I64, start: I64, constraints: Any, constants: Any, heap: U8, at: Any, table: I32, seed: Any,
     name_at: I64, name_length: I64,
@@ -138,7 +138,7 @@ def _read(
         first[row + 1] = d
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _is_of_previous(heap: U8, at: int, length: int) -> bool:
     if length < len(_PREVIOUS):
         return False
@@ -148,7 +148,7 @@ def _is_of_previous(heap: U8, at: int, length: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _limits(heap: U8, at: Any, constraint: Any, constants: Any, k: int) -> Any:
     """Family, bounds, what is included and excluded. Returns where they end, and the number of constants so far."""
     family, at = _long(heap, at)
@@ -176,7 +176,7 @@ def _limits(heap: U8, at: Any, constraint: Any, constants: Any, k: int) -> Any:
     return _constants(heap, at, constants, k)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _constants(heap: U8, at: Any, constants: Any, k: int) -> Any:
     count, at = _long(heap, at)
     while count:
@@ -188,7 +188,7 @@ def _constants(heap: U8, at: Any, constants: Any, k: int) -> Any:
     return at, k
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _constant(heap: U8, at: Any, branch: int, constant: Any) -> Any:
     tag = _TAGS[branch]
     length = np.int64(0)
@@ -212,7 +212,7 @@ def _constant(heap: U8, at: Any, branch: int, constant: Any) -> Any:
     return at + length
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _skip_patterns(heap: U8, at: Any) -> Any:
     count, at = _long(heap, at)
     while count:
@@ -224,7 +224,7 @@ def _skip_patterns(heap: U8, at: Any) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _skip_tests(heap: U8, at: Any) -> Any:
     count, at = _long(heap, at)
     while count:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.schemas.acceptance import Rules
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from pastforward.streams.routing.hashing import combine, k_combine
@@ -81,7 +81,7 @@ def dewey_partition(components: list[int], partitions: int) -> int:
     return (offset % partitions + place) % partitions
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _route_topics(topics: Texts, depth: int, partitions: int, found: npt.NDArray[np.int32]) -> int:
     """`dewey_partition` of each topic, -1 for those above the depth; returns how many are."""
     above = 0

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import FLOAT, INTEGER, PATH, STRING
 from pastforward.matching.families import path_text
 from pastforward.matching.normal_form import Family
@@ -76,7 +76,7 @@ def pack_grid(axes: Sequence[Axis]) -> Grid:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number_below(a_float: bool, a: int, b_float: bool, b: int) -> Any:
     """a < b, exactly. A float here is never integral within 64 bits, so that it never equals an integer."""
     if a_float and b_float:
@@ -90,7 +90,7 @@ def _number_below(a_float: bool, a: int, b_float: bool, b: int) -> Any:
     return a < b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _path_below(a: U8, a_at: Any, a_length: int, b: U8, b_at: Any, b_length: int) -> Any:
     """a < b, component by component. No component begins with a zero: the longer is the larger."""
     a_end = a_at + a_length
@@ -113,7 +113,7 @@ def _path_below(a: U8, a_at: Any, a_length: int, b: U8, b_at: Any, b_length: int
     return a_at >= a_end and b_at < b_end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _same(a: U8, a_at: int, b: U8, b_at: int, length: int) -> bool:
     for i in range(length):  # noqa: SIM110
         if a[a_at + i] != b[b_at + i]:
@@ -121,7 +121,7 @@ def _same(a: U8, a_at: int, b: U8, b_at: int, length: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def position_of(grid: Grid, first: int, last: int, tag: int, bits: int, length: int, heap: U8) -> Any:
     """Twice the number of constants below the value, and one more if the next is equal to it."""
     below = first
@@ -149,7 +149,7 @@ def position_of(grid: Grid, first: int, last: int, tag: int, bits: int, length: 
     return 2 * (below - first) + equal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def locate_rows(grid: Grid, entries: EntryColumns, axis: I32, cell: I64) -> None:
     """-1 for a row that Python must place: one of its attributes is a path."""
     for row in range(len(entries.start) - 1):

@@ -11,7 +11,8 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from pastforward.columns.kernel import inlined, kernel
 
 _MASK: Final = 2**64 - 1
 # The increment and the two multipliers of SplitMix64: every bit that goes in changes half of those that come out.
@@ -42,7 +43,7 @@ def text_hash(text: str) -> int:
     return mix(crc32(text.encode()))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def k_mix(number: np.uint64) -> np.uint64:
     z = number + np.uint64(GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
@@ -50,13 +51,13 @@ def k_mix(number: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def k_combine(seed: np.uint64, number: np.uint64) -> np.uint64:
     mixed: np.uint64 = k_mix(seed ^ k_mix(number))
     return mixed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def k_crc32(heap: npt.NDArray[np.uint8], offset: int, length: int) -> np.uint64:
     crc = np.uint32(0xFFFFFFFF)
     for i in range(offset, offset + length):
@@ -64,7 +65,7 @@ def k_crc32(heap: npt.NDArray[np.uint8], offset: int, length: int) -> np.uint64:
     return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def k_text_hashes(
     heap: npt.NDArray[np.uint8],
     offset: npt.NDArray[np.int64],

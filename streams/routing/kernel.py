@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import kernel
 from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.matching.normal_form import Family
 from pastforward.streams.routing.columns import EntryColumns, Texts
@@ -50,7 +50,7 @@ class RuleColumns(NamedTuple):
     text_length: I32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def family_of(tag: int) -> int:
     if tag == BOOLEAN:
         return _BOOLEANS
@@ -65,7 +65,7 @@ def family_of(tag: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> Any:
     """The twin of `rules.value_hash`; the number is canonical."""
     if tag == STRING:
@@ -86,7 +86,7 @@ def value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> A
     return k_combine(seed, np.uint64(bits))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length: int) -> bool:
     """Byte order, which is the order of code points."""
     for i in range(min(a_length, b_length)):
@@ -96,7 +96,7 @@ def at_most(a: U8, a_offset: int, a_length: int, b: U8, b_offset: int, b_length:
 
 
 # The arrays are handed over one by one: a named tuple of ten would be copied at each call.
-@njit(cache=True, nogil=True)
+@kernel
 def interval_of_number(low: F64, below: int, above: int, value: float, width: float) -> Any:
     """The last interval that begins at the value or below it, the first if none does; as a position in the table.
 
@@ -123,7 +123,7 @@ def interval_of_number(low: F64, below: int, above: int, value: float, width: fl
     return below
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def interval_of_text(
     low: U8, low_offset: I64, low_length: I32, below: int, above: int, heap: U8, offset: int, length: int
 ) -> Any:
@@ -137,7 +137,7 @@ def interval_of_text(
     return below
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def route_rows(
     rules: RuleColumns,
     rule: I32,

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import inlined, kernel
 from pastforward.matching.normal_form import Family
 from pastforward.streams.routing.cells import ABSENT, OTHER
 from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, LOW_OPEN, Conditions
@@ -51,7 +51,7 @@ def pack_owners(owner: npt.NDArray[np.int32]) -> Owners:
     return Owners(flat, np.repeat(ends, np.diff(ends, prepend=0)), np.array(owner.shape, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def store_cells(
     grid: Grid,
     owners: Owners,
@@ -94,7 +94,7 @@ def store_cells(
     return row
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _reach(grid: Grid, owners: Owners, conditions: Conditions, d: int, symmetric: bool, runs: Runs) -> None:
     """The twin of `Constraints._wanted`."""
     for a in range(len(owners.size)):
@@ -112,7 +112,7 @@ def _reach(grid: Grid, owners: Owners, conditions: Conditions, d: int, symmetric
         _of_constraint(grid, owners.size[a], constraint, conditions.constants, conditions.heap, runs)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _of_constraint(grid: Grid, size: int, constraint: Any, constants: Any, heap: U8, runs: Runs) -> None:
     """The twin of `Axis.of_constraint`."""
     a = constraint.name
@@ -159,12 +159,12 @@ def _of_constraint(grid: Grid, size: int, constraint: Any, constants: Any, heap:
     _add(runs, a, cells + low, cells + high)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _position(grid: Grid, first: int, last: int, constant: Any, heap: U8) -> Any:
     return position_of(grid, first, last, np.int64(constant.tag), constant.bits, np.int64(constant.length), heap)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _add(runs: Runs, a: int, low: int, high: int) -> None:
     if low <= high:
         at = runs.first[a] + runs.counts[a]
@@ -173,7 +173,7 @@ def _add(runs: Runs, a: int, low: int, high: int) -> None:
         runs.counts[a] += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _walk(grid: Grid, owners: Owners, runs: Runs, row: int, seen: I64, begin: int, out: I32, used: int) -> Any:
     """Marks the owners of all combinations of cells: the last axis run by run, the others cell by cell."""
     last = len(owners.size) - 1
@@ -196,7 +196,7 @@ def _walk(grid: Grid, owners: Owners, runs: Runs, row: int, seen: I64, begin: in
             return used
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _step(runs: Runs, last: int) -> bool:
     """On to the next cells of the axes before the last; False: there are none."""
     for a in range(last - 1, -1, -1):

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pastforward.columns.kernel import inlined, kernel
 from pastforward.matching.attributes import FLOAT, STRING
 from pastforward.matching.normal_form import Family
 from pastforward.matching.oracle import SEMANTICS
@@ -36,7 +36,7 @@ _ABSENT: Final = int(Family.NULL)
 _EXACT: Final = 2.0**53
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def mark(partition: int, row: int, seen: I64, out: I32, used: int) -> Any:
     """`seen[p]` is the last row that went to `p`, so that nothing is cleared."""
     if seen[partition] == row:
@@ -46,14 +46,14 @@ def mark(partition: int, row: int, seen: I64, out: I32, used: int) -> Any:
     return used + 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def fill_everywhere(partitions: int, out: I32, used: int) -> Any:
     for partition in range(partitions):
         out[used + partition] = partition
     return used + partitions
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def sort_row(partitions: int, begin: int, out: I32, used: int) -> None:
     if used - begin == partitions:
         fill_everywhere(partitions, out, begin)
@@ -61,7 +61,7 @@ def sort_row(partitions: int, begin: int, out: I32, used: int) -> None:
         out[begin:used].sort()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def store_rows(
     rules: RuleColumns,
     conditions: Conditions,
@@ -120,7 +120,7 @@ def store_rows(
     return row
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _all_usable(kind: U8, family: U8, constraints: Any, begin: int, end: int, usable: I64) -> Any:
     """Constraints of a disjunct, in the order of their rules. Returns how many."""
     count = 0
@@ -136,7 +136,7 @@ def _all_usable(kind: U8, family: U8, constraints: Any, begin: int, end: int, us
     return count
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _usable(kind: U8, family: U8, constraint: Any) -> bool:
     r = constraint.name
     if r < 0:
@@ -148,7 +148,7 @@ def _usable(kind: U8, family: U8, constraint: Any) -> bool:
     return bool(kind[r] == INTERVAL or constraint.flags & LISTED)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _keys(
     rules: RuleColumns, conditions: Conditions, constraint: Any, row: int, seen: I64, begin: int, out: I32, used: int
 ) -> Any:
@@ -186,12 +186,12 @@ def _keys(
     return used
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _measured(constant: Any) -> Any:
     return np.int64(constant.bits).view(np.float64) if constant.tag == FLOAT else np.float64(constant.bits)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _interval(rules: RuleColumns, r: int, constant: Any, heap: U8) -> Any:
     """Of a constant, as a position in the table."""
     if constant.tag == STRING:
@@ -208,7 +208,7 @@ def _interval(rules: RuleColumns, r: int, constant: Any, heap: U8) -> Any:
     return interval_of_number(rules.low, rules.first[r], rules.first[r + 1], _measured(constant), rules.width[r])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _begins(rules: RuleColumns, place: int, constant: Any, heap: U8) -> Any:
     """Whether everything below the constant is in an earlier interval: see `ByInterval`. It is in this one, or above."""
     if constant.tag == STRING:

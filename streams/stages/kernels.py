@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from pastforward.columns.kernel import kernel
 
 U8: TypeAlias = npt.NDArray[np.uint8]
 I32: TypeAlias = npt.NDArray[np.int32]
@@ -17,14 +18,14 @@ MARK = 1  # what a packed payload begins with; records begin with 0xC3 or, with 
 _IDS_AT = 5  # the mark and four bytes of length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy(source: U8, begin: Int, length: Int, out: U8, at: Int) -> Int:
     for i in range(length):
         out[at + i] = source[begin + i]
     return at + length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fresh_rows(origin: U8, partition: I32, offset: I64, none: Int, seen: npt.NDArray[np.int64], fresh: Any) -> Int:
     """Which rows are above the highest offset of their origin: `seen[origin, partition]`, which goes on with them. Those of no origin are,
     always. Returns how many are not."""
@@ -42,7 +43,7 @@ def fresh_rows(origin: U8, partition: I32, offset: I64, none: Int, seen: npt.NDA
     return repeats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_ends(length: I32, rows: I64, ends: I64) -> None:
     """Where the texts of some rows end, one behind the other; none is empty."""
     end = np.int64(0)
@@ -53,13 +54,13 @@ def text_ends(length: I32, rows: I64, ends: I64) -> None:
         ends[i + 1] = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_texts(heap: U8, at: I64, length: I32, rows: I64, ends: I64, out: U8) -> None:
     for i in range(len(rows)):
         copy(heap, at[rows[i]], ends[i + 1] - ends[i], out, ends[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_ends(id_length: I32, topic_length: I32, published: Any, rows: I64, ends: I64) -> None:
     """Where the names of some rows end: of a publication its id, a zero byte and its topic, of anything else its id."""
     end = np.int64(0)
@@ -71,7 +72,7 @@ def event_ends(id_length: I32, topic_length: I32, published: Any, rows: I64, end
         ends[i + 1] = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_names(
     ids: U8, id_at: I64, id_length: I32, topics: U8, topic_at: I64, topic_length: I32, published: Any, rows: I64, ends: I64, out: U8,
 ) -> None:  # fmt: skip
@@ -83,7 +84,7 @@ def event_names(
             copy(topics, topic_at[row], max(np.int64(topic_length[row]), np.int64(0)), out, at + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def own_record(data: U8, low: Int, high: Int) -> Int:
     """Where the publication's own record begins in a payload: see `streams.payload`."""
     if low == high or data[low] != MARK:
@@ -99,7 +100,7 @@ def own_record(data: U8, low: Int, high: Int) -> Int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def packed_ends(
     first: I64,
     last: I64,
@@ -125,7 +126,7 @@ def packed_ends(
         ends[i + 1] = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_all(
     first: I64, last: I64, rows: I64, joins: npt.NDArray[np.bool_], payload: U8, payload_at: I64, ids: U8, id_at: I64,
     suffix: I64, values: U8, value_at: I64, ends: I64, out: U8,
@@ -152,7 +153,7 @@ def pack_all(
         copy(values, value_at[row], value_at[row + 1] - value_at[row], out, at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def partitions_of(heap: U8, at: I64, length: I32, count: Int, out: I32) -> None:
     """Where Java's producer puts keys: murmur2, without its sign, modulo the number of partitions."""
     m = np.uint32(0x5BD1E995)
