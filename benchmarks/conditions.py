@@ -8,7 +8,7 @@ from time import thread_time
 from typing import Final, NamedTuple, TypeVar
 
 from pastforward.matching import Condition
-from pastforward.matching.shapes import forget_shapes
+from pastforward.matching.conditions.templates import forget_shapes
 
 Given = TypeVar("Given")
 

@@ -31,7 +31,7 @@ from pastforward import broker, topics
 from pastforward.benchmarks.options import IMAGES, RESULTS, settings_for, share
 from pastforward.client import Client
 from pastforward.matching import Condition
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
 from pastforward.settings import Settings
 from pastforward.spark_batch.backfill import answers

@@ -34,8 +34,8 @@ from pastforward.benchmarks.generators import matching as loads
 from pastforward.benchmarks.generators.matching import Load
 from pastforward.benchmarks.options import RESULTS, listed
 from pastforward.matching import Condition, Index
-from pastforward.matching.algorithms import names
-from pastforward.matching.index import NewSubscription
+from pastforward.matching.index.algorithms import names
+from pastforward.matching.index.index import NewSubscription
 
 PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn")
 BATCH: Final = 1000

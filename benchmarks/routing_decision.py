@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.streams.routing import (
     SCHEMES,
     Catalog,

@@ -1,5 +1,5 @@
-"""How kernels are compiled: `@kernel` for what Python calls (`@bare` if it allocates nothing), `@inner` and `@inlined` for what only kernels
-call.
+"""How kernels are compiled: `@kernel` for what Python calls (`@bare` if it allocates nothing), `@inner` and `@inlined` for what only
+kernels call.
 
 Numba makes a version of a function for each set of argument types, and a constant is a type of its own: `f(x, 0)` and `f(x, 1)` would
 be two versions of `f` and of everything that it calls. Here constants are plain numbers; LLVM still sees them where it inlines. What only
@@ -10,11 +10,13 @@ an error. Together this halves the time to compile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from numba import njit, types
 
 from pastforward.columns import cache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 if cache.in_clone():
     cache.drop_stale()
@@ -36,8 +38,14 @@ def _compiled(**options: Any) -> Any:
 
 
 kernel: Any = _compiled(cache=True, nogil=True)
-# Allocates nothing and keeps nothing, so arrays need not be counted on the way through it: counting them took a third of the store's time.
-bare: Any = _compiled(cache=True, nogil=True, _nrt=False)
 # A few lines, put where they are called.
 inlined: Any = _compiled(cache=True, nogil=True, inline="always")
+
+
+def bare(function: Function) -> Function:
+    """Allocates nothing and keeps nothing, so arrays need not be counted on the way through it: that took a third of the store's time.
+    Scratch space comes with the arguments."""
+    return cast(Function, _compiled(cache=True, nogil=True, _nrt=False)(function))
+
+
 inner: Any = _compiled(no_cpython_wrapper=True, no_cfunc_wrapper=True)

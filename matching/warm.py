@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.index import Index
-from pastforward.matching.oracle import SEMANTICS
-from pastforward.matching.publications import attributes_of
-from pastforward.matching.values import Box, Point
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.oracle import SEMANTICS
+from pastforward.matching.conditions.values import Box, Point
+from pastforward.matching.index.index import Index
+from pastforward.matching.index.publications import attributes_of
 
 CONDITIONS = (
     "a = 1 AND b BETWEEN 2 AND 5 AND c > 0.5",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastforward.columns import plugins
-from pastforward.matching.index import Index
+from pastforward.matching.index.index import Index
 from pastforward.matching.warm import exercise
 from pastforward.papers.betree import BETree
 from pastforward.papers.chord import Ring

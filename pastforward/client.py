@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from pastforward import broker, topics
 from pastforward.absence import Absence
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.values import Value
 from pastforward.registry import open_registry
 from pastforward.schemas import (
     Best,

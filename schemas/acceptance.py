@@ -17,10 +17,10 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
+from pastforward.columns.attributes import Attributes
 from pastforward.matching import Condition, ConditionError
-from pastforward.matching.attributes import Attributes
-from pastforward.matching.normal_form import ALWAYS, PREVIOUS, NormalForm
-from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
+from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.errors import SchemaError, refusal

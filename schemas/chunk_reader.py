@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.attributes import Attributes
+from pastforward.columns.attributes import Attributes
 from pastforward.schemas.avro_plain import Plain, compile_reader
 from pastforward.schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
 from pastforward.schemas.columns import Texts

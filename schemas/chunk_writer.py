@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas.avro_plain import Writer, compile_writer
 from pastforward.schemas.codec import Format, Registry, avro_header, to_json
 from pastforward.schemas.columns import (

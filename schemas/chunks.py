@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from pastforward.matching.normal_form import NormalForm
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.normal_form import NormalForm
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas import codec, condition_fields, plain, program, value_fields
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Registry

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas import plain
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.definitions import Definition, by_fingerprint, current

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.attributes import Attributes
-from pastforward.matching.values import Value
+from pastforward.columns.attributes import Attributes
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.records import Where
 

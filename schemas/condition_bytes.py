@@ -9,8 +9,8 @@ import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from pastforward.matching.normal_form import Constraint, Family, NormalForm
-from pastforward.matching.values import Box, Circle
+from pastforward.matching.conditions.normal_form import Constraint, Family, NormalForm
+from pastforward.matching.conditions.values import Box, Circle
 from pastforward.schemas.dewey_text import path_text
 
 _NULL: Final = b"\x00"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from pastforward.matching.normal_form import (
+from pastforward.matching.conditions.normal_form import (
     Constant,
     Constraint,
     Family,
@@ -16,7 +16,7 @@ from pastforward.matching.normal_form import (
     Shape,
     Test,
 )
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.dewey_text import path_components, path_text
 from pastforward.schemas.errors import SchemaError

@@ -1,4 +1,4 @@
-"""The entries of `matching.attributes.Attributes` while they are collected, in any order of rows."""
+"""The entries of `columns.attributes.Attributes` while they are collected, in any order of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.attributes import (
+from pastforward.columns.attributes import (
     BOOLEAN,
     BOX,
     CIRCLE,
@@ -21,7 +21,7 @@ from pastforward.matching.attributes import (
     TIMESTAMP,
     Attributes,
 )
-from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.times import datetime_of, micros_of
 
 Which = slice | npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Conditions of rendezvous records in columns, without a Python object for each: see `matching.flat`."""
+"""Conditions of rendezvous records in columns, without a Python object for each: see `matching.index.flat`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.flat import Flat, Texts
+from pastforward.matching.index.flat import Flat, Texts
 from pastforward.schemas.chunk_reader import SEED
 from pastforward.schemas.columns import as_kernel
 from pastforward.schemas.forms import Forms

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas import condition_fields
 from pastforward.schemas.chunk_reader import part_reader
 from pastforward.schemas.definitions import Definition

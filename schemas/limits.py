@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pastforward.matching import limits as conditions
+from pastforward.matching.conditions import limits as conditions
 
 # An id is part of keys on disk and of every notification: long enough for any URL, short enough to be copied about.
 MAX_ID_BYTES: Final = 512

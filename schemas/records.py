@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from pastforward.matching.normal_form import ALWAYS, NormalForm
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.normal_form import ALWAYS, NormalForm
+from pastforward.matching.conditions.values import Value
 
 Scope: TypeAlias = Literal["overlap", "subtree"]
 TimeBasis: TypeAlias = Literal["published", "valid"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.fields import Check, identifier, integer, moment, read_fields, topic, wrong_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas.chunk_writer import (
     encode_notifications,
     encode_rendezvous_publications,

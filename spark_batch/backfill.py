@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from pastforward import topics
 from pastforward.errors import UserError
-from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.schemas import SchemaError
 from pastforward.schemas.codec import Format
 from pastforward.settings import Settings

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pastforward.matching import Condition, ConditionError
-from pastforward.matching.limits import MAX_TEXT_LENGTH
-from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.conditions.limits import MAX_TEXT_LENGTH
+from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas import CanonicalPublication, Rendezvous, SchemaError, decode_rendezvous, encode
 from pastforward.schemas.acceptance import published_condition, speaks_of_previous
 from pastforward.schemas.records import Where

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pastforward.matching import attributes as tags
-from pastforward.matching.attributes import Attributes
+from pastforward.columns import attributes as tags
+from pastforward.columns.attributes import Attributes
 from pastforward.schemas import PublicationColumns, SchemaError, decode_publications
 from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publications
 from pastforward.schemas.codec import Registry

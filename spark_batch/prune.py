@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from pastforward.matching.normal_form import Family
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.normal_form import Family
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.spark_batch.order import AFTER, ancestors, order_text
 from pastforward.spark_batch.rows import Picked
 from pastforward.spark_batch.tables import MAPS

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings
 from pastforward.spark_batch import repeats

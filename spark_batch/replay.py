@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pastforward.matching.normal_form import PREVIOUS
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.normal_form import PREVIOUS
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.settings import Settings
 from pastforward.spark_batch import repeats
 from pastforward.spark_batch.blame import Tally

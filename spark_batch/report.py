@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import kernel
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, SchemaError
 from pastforward.spark_batch.gather import texts_of
 from pastforward.spark_batch.pairs import Found

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pastforward.columns import attributes as tags
+from pastforward.columns.attributes import Attributes
 from pastforward.columns.kernel import kernel
-from pastforward.matching import attributes as tags
-from pastforward.matching.attributes import Attributes
-from pastforward.matching.normal_form import PREVIOUS, NormalForm
+from pastforward.matching.conditions.normal_form import PREVIOUS, NormalForm
 from pastforward.schemas.acceptance import check_name
 from pastforward.schemas.columns import NEVER
 from pastforward.spark_batch import conditions

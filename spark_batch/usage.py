@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pastforward.matching import Condition
-from pastforward.matching.normal_form import Constraint
+from pastforward.matching.conditions.normal_form import Constraint
 from pastforward.schemas import Registry, SchemaError, Subscription, decode_subscription
 from pastforward.schemas.acceptance import normal_form
 from pastforward.settings import Settings

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from pastforward.state.growing import Growing
+from pastforward.columns.growing import Growing
 from pastforward.state.kernels import heap, ids, records, topics
 from pastforward.state.kernels.records import Array, Memory
 from pastforward.state.keys import DEEPEST

@@ -15,7 +15,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from pastforward import topics as topics_module
-from pastforward.matching import Index, oracle
+from pastforward.matching import Index
+from pastforward.matching.conditions import oracle
 from pastforward.schemas import (
     CanonicalPublication,
     CanonicalSubscription,

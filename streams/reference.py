@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pastforward.matching import oracle
-from pastforward.matching.bids import Bid, bid
-from pastforward.matching.normal_form import ALWAYS
-from pastforward.matching.values import Value
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.bids import Bid, bid
+from pastforward.matching.conditions.normal_form import ALWAYS
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas import (
     BackfillRequest,
     BestOffer,

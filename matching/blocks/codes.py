@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import INTEGER
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import float_of_bits
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.attributes import INTEGER
 from pastforward.matching.blocks.lanes import CELLS, TABLE
 from pastforward.matching.blocks.view import (
     CODES,
@@ -37,10 +37,10 @@ from pastforward.matching.blocks.view import (
     SPLITS,
     Blocks,
 )
-from pastforward.matching.columns import Batch
-from pastforward.matching.keys import NUMBER_KEY, mix, number_key
-from pastforward.matching.records import BOUNDED, EQUAL, LARGEST, constraints
-from pastforward.matching.verification import Known
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.keys import NUMBER_KEY, mix, number_key
+from pastforward.matching.index.records import BOUNDED, EQUAL, LARGEST, constraints
+from pastforward.matching.index.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]

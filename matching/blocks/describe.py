@@ -25,8 +25,8 @@ from pastforward.matching.blocks.view import (
     SPLIT_ROW,
     Blocks,
 )
-from pastforward.matching.records import EQUAL, OPEN, PRESENT, constraints
-from pastforward.matching.verification import Known
+from pastforward.matching.index.records import EQUAL, OPEN, PRESENT, constraints
+from pastforward.matching.index.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 

@@ -1,4 +1,4 @@
-"""What Python calls: each kernel takes addresses (see `matching.reference`) and plain numbers."""
+"""What Python calls: each kernel takes addresses (see `columns.addressed`) and plain numbers."""
 
 # mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
 # Numba widens and narrows numbers by rules of its own, which mypy does not know.
@@ -14,9 +14,9 @@ from pastforward.matching.blocks.describe import describe
 from pastforward.matching.blocks.lanes import TABLE
 from pastforward.matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
 from pastforward.matching.blocks.view import Blocks
-from pastforward.matching.checking import checked
-from pastforward.matching.columns import Batch
-from pastforward.matching.verification import Known
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.checking import checked
+from pastforward.matching.index.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

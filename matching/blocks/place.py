@@ -68,8 +68,8 @@ from pastforward.matching.blocks.view import (
     TOPIC,
     Blocks,
 )
-from pastforward.matching.records import EQUAL, HAS_TOPIC, OPEN
-from pastforward.matching.verification import Known
+from pastforward.matching.index.records import EQUAL, HAS_TOPIC, OPEN
+from pastforward.matching.index.verification import Known
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -32,7 +32,7 @@ from pastforward.matching.blocks.view import (
     TABLES,
     Blocks,
 )
-from pastforward.matching.keys import mix
+from pastforward.matching.index.keys import mix
 
 
 @inner

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pastforward.columns.addressed import reference
 from pastforward.matching.blocks.codes import Scratch
 from pastforward.matching.blocks.view import Blocks
-from pastforward.matching.checking import batch_at, known_at
-from pastforward.matching.reference import reference
+from pastforward.matching.index.checking import batch_at, known_at
 
 __all__ = ["batch_at", "blocks_at", "known_at", "scratch_at"]
 

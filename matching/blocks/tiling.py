@@ -30,7 +30,7 @@ from pastforward.matching.blocks.view import (
     TILE_COUNT,
     Blocks,
 )
-from pastforward.matching.verification import Known
+from pastforward.matching.index.verification import Known
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

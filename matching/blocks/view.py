@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.growing import aligned, longer
+from pastforward.columns.growing import aligned, longer
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]

@@ -29,9 +29,9 @@ from pastforward.matching.blocks.view import (
     TABLES,
     Blocks,
 )
-from pastforward.matching.columns import Batch
-from pastforward.matching.keys import OTHER, equality_hash
-from pastforward.matching.topics import TopicView
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.keys import OTHER, equality_hash
+from pastforward.matching.index.topics import TopicView
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]

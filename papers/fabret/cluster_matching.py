@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pastforward.columns.kernel import inlined, kernel
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.columns import Batch
+from pastforward.matching.index.batch import Batch
 from pastforward.papers.fabret.clusters import (
     BASE,
     CAPACITY,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.keys import mix
+from pastforward.matching.index.keys import mix
 from pastforward.papers.fabret.predicate_index import IS, PredicateView, longer, selectivity
 
 U8 = npt.NDArray[np.uint8]

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.algorithms.base import Algorithm
-from pastforward.matching.columns import Batch
-from pastforward.matching.records import constraints
-from pastforward.matching.registry import Registry
-from pastforward.matching.verification import Known
+from pastforward.matching.index.algorithm import Algorithm
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.records import constraints
+from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.verification import Known
 from pastforward.papers.fabret.ordered_index import OrderedView
 from pastforward.papers.fabret.predicate_index import (
     PredicateIndex,

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.registry import Registry
+from pastforward.matching.index.registry import Registry
 from pastforward.papers.fabret.clusters import CLOSING, FIRST_TABLE, MEMBERS, OPEN, STATUS, TABLES
 from pastforward.papers.fabret.cost_model import Costs
 from pastforward.papers.fabret.maintenance import (

@@ -1,7 +1,7 @@
 """Every distinct predicate once, by number, and how to find those that a publication satisfies.
 
 A number is the predicate's entry in the bit vector that a match fills. Equalities are found through one hash table, inequalities
-through the ordered index; a range is two inequalities. What records say beyond that (`matching.records.constraints`) is left to
+through the ordered index; a range is two inequalities. What records say beyond that (`matching.index.records.constraints`) is left to
 verification: a record's predicates hold for everything that satisfies it, and may hold for more.
 """
 
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.columns import Batch
-from pastforward.matching.keys import equality_hash, first_key, last_key, mix
-from pastforward.matching.records import BOUNDED, EQUAL, OPEN
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.keys import equality_hash, first_key, last_key, mix
+from pastforward.matching.index.records import BOUNDED, EQUAL, OPEN
 from pastforward.papers.fabret.ordered_index import (
     OrderedView,
     empty_order,

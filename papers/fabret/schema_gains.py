@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.keys import mix
+from pastforward.matching.index.keys import mix
 from pastforward.papers.fabret.clusters import (
     MAX_SCHEMA,
     OWNER,

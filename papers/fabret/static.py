@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.registry import Registry
+from pastforward.matching.index.registry import Registry
 from pastforward.papers.fabret.cluster_matching import match_ahead
 from pastforward.papers.fabret.clusters import CLOSING, FIRST_TABLE, MEMBERS, NO_TABLE, STATUS, TABLES, replace_all
 from pastforward.papers.fabret.cost_model import Costs, calibrate, space

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pastforward.matching.algorithms import create
-from pastforward.matching.algorithms.base import Algorithm
-from pastforward.matching.columns import batch_of_table
-from pastforward.matching.predicate_table import read_predicates
-from pastforward.matching.registry import Registry
+from pastforward.matching.index.algorithm import Algorithm
+from pastforward.matching.index.algorithms import create
+from pastforward.matching.index.batch import batch_of_table
+from pastforward.matching.index.predicate_table import read_predicates
+from pastforward.matching.index.registry import Registry
 from pastforward.papers.fabret.cost_model import Costs, calibrate
 
 ALGORITHMS: Final = ("counting", "propagation", "prefetch", "static", "dynamic")

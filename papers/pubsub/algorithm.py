@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pastforward.matching.algorithms.base import Algorithm
-from pastforward.matching.columns import Batch
-from pastforward.matching.registry import Registry
+from pastforward.matching.index.algorithm import Algorithm
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.registry import Registry
 from pastforward.papers.pubsub.buckets import settle
 from pastforward.papers.pubsub.forest import (
     AHO_CORASICK,

@@ -10,9 +10,9 @@ import numpy as np
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
-from pastforward.matching.columns import Batch
-from pastforward.matching.records import RecordView
-from pastforward.matching.strings import StringView
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.records import RecordView
+from pastforward.matching.index.strings import StringView
 from pastforward.papers.pubsub.forest import (
     BUCKET_POOL,
     COUNT,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.attributes import INTEGER
 from pastforward.columns.kernel import inner
 from pastforward.columns.scalars import Int
-from pastforward.matching.attributes import INTEGER
-from pastforward.matching.keys import number_key
+from pastforward.matching.index.keys import number_key
 from pastforward.papers.pubsub.forest import (
     BUCKET,
     CENTRE,

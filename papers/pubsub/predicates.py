@@ -6,7 +6,7 @@ import numpy as np
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.records import (
+from pastforward.matching.index.records import (
     EQUAL_STRING,
     NEGATED,
     NULL,
@@ -18,8 +18,8 @@ from pastforward.matching.records import (
     parts_begin,
     payload,
 )
-from pastforward.matching.records import SUFFIX as SUFFIX_PART
-from pastforward.matching.strings import StringView
+from pastforward.matching.index.records import SUFFIX as SUFFIX_PART
+from pastforward.matching.index.strings import StringView
 from pastforward.papers.pubsub.forest import ATTRIBUTE as STRUCTURE_ATTRIBUTE
 from pastforward.papers.pubsub.forest import (
     EQUALITIES,

@@ -6,7 +6,7 @@ import numpy as np
 
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Int
-from pastforward.matching.columns import Batch
+from pastforward.matching.index.batch import Batch
 from pastforward.papers.pubsub.buckets import match_bucket
 from pastforward.papers.pubsub.forest import ALWAYS, COUNT, HEADER, I32, STRUCTURES, Forest
 from pastforward.papers.pubsub.predicates import mask_bit

@@ -7,8 +7,8 @@ import numpy as np
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.records import RecordView
-from pastforward.matching.strings import StringView
+from pastforward.matching.index.records import RecordView
+from pastforward.matching.index.strings import StringView
 from pastforward.papers.pubsub.buckets import append, bury, compact, free_bucket, live
 from pastforward.papers.pubsub.forest import (
     ATTRIBUTE,

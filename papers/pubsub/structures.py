@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.attributes import STRING
 from pastforward.columns.kernel import inner
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.attributes import STRING
-from pastforward.matching.columns import Batch
-from pastforward.matching.keys import equality_hash
-from pastforward.matching.records import RecordView
-from pastforward.matching.strings import StringView
+from pastforward.matching.index.batch import Batch
+from pastforward.matching.index.keys import equality_hash
+from pastforward.matching.index.records import RecordView
+from pastforward.matching.index.strings import StringView
 from pastforward.papers.pubsub.aho_corasick import run
 from pastforward.papers.pubsub.buckets import free_bucket, new_bucket
 from pastforward.papers.pubsub.forest import (

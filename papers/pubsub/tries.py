@@ -11,7 +11,7 @@ import numpy as np
 
 from pastforward.columns.kernel import inner
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.strings import StringView
+from pastforward.matching.index.strings import StringView
 from pastforward.papers.pubsub.forest import (
     BUCKET,
     BURST,

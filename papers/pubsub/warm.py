@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastforward.matching.index import Index
+from pastforward.matching.index.index import Index
 
 
 def compile_pubsub() -> None:

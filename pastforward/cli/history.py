@@ -167,7 +167,7 @@ def _asked(
     where: str | None, topic: str | None, scope: str, starts_at: Moment, ends_at: Moment, time_: str, semantics: str
 ) -> Any:
     from pastforward.matching import Condition, ConditionError
-    from pastforward.matching.oracle import Scope, Semantics, Subscription, TimeMode
+    from pastforward.matching.conditions.oracle import Scope, Semantics, Subscription, TimeMode
     from pastforward.schemas.dewey_text import check_path
 
     now = time.time_ns() // 1000
@@ -248,7 +248,7 @@ def _replay(spark: Any, settings: Settings, subscriptions: dict[str, Any], as_js
 def _replayed(file: IO[bytes], window: Any) -> Iterator[tuple[str, Any]]:
     """Subscriptions as the input topic takes them; the window given on the command line narrows each."""
     from pastforward.matching import Condition, ConditionError
-    from pastforward.matching.oracle import Subscription as Asked
+    from pastforward.matching.conditions.oracle import Subscription as Asked
     from pastforward.schemas import SchemaError, Subscription, decode_subscription
 
     for number, line in enumerate(file, 1):

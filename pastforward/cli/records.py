@@ -20,7 +20,7 @@ from rich.text import Text
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.client import Client, Moment
 from pastforward.errors import UserError
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
 from pastforward.schemas.records import Prefer, Scope, Semantics, TimeBasis
 from pastforward.schemas.times import datetime_of, micros_of_text

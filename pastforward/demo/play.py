@@ -16,7 +16,7 @@ from rich.live import Live
 from pastforward.client import Client
 from pastforward.demo.screen import Story, draw, plain_line
 from pastforward.demo.world import DRIVER_LEVEL, INCIDENT_LEVEL, REMEMBERED, Driver, Incident, World
-from pastforward.matching.values import Point
+from pastforward.matching.conditions.values import Point
 from pastforward.schemas import Notification
 from pastforward.settings import Settings
 from pastforward.state import cell_of

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pastforward.demo.world import KINDS, REGION, World
-from pastforward.matching.values import Point
+from pastforward.matching.conditions.values import Point
 from pastforward.schemas import Notification
 
 GLOW: Final = 1.5  # seconds that a driver stays lit after a notification

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from pastforward.matching.values import Box, Point
+from pastforward.matching.conditions.values import Box, Point
 
 # Northern Switzerland: wide enough for forty drivers, small enough that they meet incidents.
 REGION: Final = Box(7.4, 46.8, 9.6, 47.8)

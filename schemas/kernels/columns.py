@@ -5,7 +5,7 @@
 | longs                     | columns x rows  | integers and times; NULL_LONG: null                                         |
 | smalls                    | columns x rows  | booleans, symbols of enums, branches of unions                               |
 | spans                     | 6 x rows        | where a row begins and ends in `data`; the first of its entries in `name`,   |
-|                           |                 | `tag`, `bits`, `length` (see `matching.attributes`) and how many; the first  |
+|                           |                 | `tag`, `bits`, `length` (see `columns.attributes`) and how many; the first  |
 |                           |                 | of its integers in `items` and how many                                     |
 | names                     | 4 x names       | where a name first stood and its length; the last row and entry that had it |
 
@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
+from pastforward.columns.attributes import BOX, CIRCLE, POINT
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import BOX, CIRCLE, POINT
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.kernels.names import find_slot
 from pastforward.schemas.kernels.text import is_id

@@ -15,7 +15,7 @@ from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 FAILED: Final = 0
-INTEGER: Final = 2  # as in `matching.attributes`
+INTEGER: Final = 2  # as in `columns.attributes`
 FLOAT: Final = 3
 
 # Results stay normal doubles: 19 digits times 10^-320 would not.

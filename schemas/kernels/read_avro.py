@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,

@@ -1,11 +1,11 @@
-"""Reads normal forms, as `schemas.condition_bytes` writes them, into `matching.flat`. What it does not take is left to the plain path."""
+"""Reads normal forms, as `schemas.condition_bytes` writes them, into `index.flat`. What it does not take is left to the plain path."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pastforward.columns.kernel import kernel
-from pastforward.matching.records import (
+from pastforward.matching.index.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,

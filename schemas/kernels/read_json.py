@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,

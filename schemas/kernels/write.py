@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 
 _SEVEN = np.uint64(7)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from pastforward.matching import oracle
-from pastforward.matching.bids import Bid, best_of, bid
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.bids import Bid, best_of, bid
 from pastforward.schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
 from pastforward.state import Store
 from pastforward.streams.matcher.notification_id import event_name, notification_id

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching import oracle
-from pastforward.matching.index import NewSubscription
+from pastforward.matching.conditions import oracle
+from pastforward.matching.index.index import NewSubscription
 from pastforward.schemas import (
     decode_rendezvous,
 )

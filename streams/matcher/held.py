@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching import oracle
-from pastforward.matching.flat import Texts as FlatTexts
-from pastforward.matching.values import Value
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.values import Value
+from pastforward.matching.index.flat import Texts as FlatTexts
 from pastforward.schemas import (
     CanonicalPublication,
     RendezvousColumns,

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.matching import Index
-from pastforward.matching.flat import Places
-from pastforward.matching.flat import Texts as FlatTexts
-from pastforward.matching.index import NewSubscription
-from pastforward.matching.normal_form import ALWAYS, PREVIOUS, NormalForm
-from pastforward.matching.oracle import SEMANTICS
-from pastforward.matching.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
+from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
+from pastforward.matching.conditions.oracle import SEMANTICS
+from pastforward.matching.index.flat import Places
+from pastforward.matching.index.flat import Texts as FlatTexts
+from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
 from pastforward.schemas import (
     NEVER,
     CanonicalSubscription,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka import TopicPartition
 
-from pastforward.matching.normal_form import NormalForm
+from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas import (
     NEVER,
     PublicationColumns,

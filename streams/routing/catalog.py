@@ -36,8 +36,8 @@ from difflib import get_close_matches
 from math import ceil, isfinite
 from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
-from pastforward.matching.families import classify, value_of
-from pastforward.matching.normal_form import PREVIOUS, Constant, Family
+from pastforward.matching.conditions.normal_form import PREVIOUS, Constant, Family
+from pastforward.matching.conditions.types import classify, value_of
 from pastforward.streams.routing.scheme import RoutingError
 from pastforward.streams.routing.toml_lines import Lines
 

@@ -13,10 +13,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pastforward.matching.families import classify, value_of
-from pastforward.matching.merge import limited
-from pastforward.matching.normal_form import Constant, Constraint, Family
-from pastforward.matching.printing import value_text
+from pastforward.matching.conditions.merge import limited
+from pastforward.matching.conditions.normal_form import Constant, Constraint, Family
+from pastforward.matching.conditions.printing import value_text
+from pastforward.matching.conditions.types import classify, value_of
 from pastforward.streams.routing.catalog import FAMILIES, Type
 from pastforward.streams.routing.scheme import RoutingError
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.attributes import (
+from pastforward.columns.attributes import (
     BOOLEAN,
     BOX,
     CIRCLE,
@@ -23,10 +23,10 @@ from pastforward.matching.attributes import (
     TIMESTAMP,
     Attributes,
 )
-from pastforward.matching.families import EPOCH, INT64_MAX, INT64_MIN, microseconds
-from pastforward.matching.normal_form import NormalForm
-from pastforward.matching.oracle import SEMANTICS
-from pastforward.matching.values import Box, Circle, Path, Point, Value
+from pastforward.matching.conditions.normal_form import NormalForm
+from pastforward.matching.conditions.oracle import SEMANTICS
+from pastforward.matching.conditions.types import EPOCH, INT64_MAX, INT64_MIN, microseconds
+from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.streams.routing.hashing import k_text_hashes
 from pastforward.streams.routing.records import Publication, RoutedPublication, RoutedSubscription
@@ -95,7 +95,7 @@ class Publications:
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """What decides where subscriptions go. `semantics` are places in `matching.oracle.SEMANTICS`, `conditions` the normal forms as
+    """What decides where subscriptions go. `semantics` are places in `oracle.SEMANTICS`, `conditions` the normal forms as
     `schemas.condition_bytes` writes them. Topics are valid Dewey paths."""
 
     ids: Texts
@@ -118,7 +118,7 @@ class Subscriptions:
 
 
 class EntryColumns(NamedTuple):
-    """`matching.attributes.Attributes` without the names."""
+    """`columns.attributes.Attributes` without the names."""
 
     start: I64
     name: I32
@@ -278,4 +278,4 @@ def _value(attributes: Attributes, entry: int) -> Value:
         return Circle(*numbers)
     if tag == BOX:
         return Box(*numbers)
-    raise ValueError(f"an attribute has the unknown tag {tag}; see pastforward.matching.attributes for those that are")
+    raise ValueError(f"an attribute has the unknown tag {tag}; see pastforward.columns.attributes for those that are")

@@ -2,7 +2,7 @@
 
 Row `i` has the disjuncts `first[i]:first[i + 1]`, disjunct `d` the constraints `start[d]:start[d + 1]`. A constraint has the
 constants `constants[constraint.begin:constraint.end]`: its low end if it has one, its high end if it has one, then what it
-includes, or, if it lists nothing, what it excludes. A constant is what `matching.attributes` says of an entry.
+includes, or, if it lists nothing, what it excludes. A constant is what `columns.attributes` says of an entry.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import inlined, kernel
-from pastforward.matching.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
-from pastforward.matching.normal_form import PREVIOUS
+from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.schemas.chunk_reader import SEED
 from pastforward.schemas.kernels.names import find_slot, rehash
 from pastforward.schemas.kernels.read_avro import read_double

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.errors import ConditionError
-from pastforward.matching.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.errors import ConditionError
+from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
 from pastforward.streams.routing.catalog import Catalog, CatalogError, Type
 from pastforward.streams.routing.cells import ABSENT, Axis
 from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned

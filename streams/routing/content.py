@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Set
 
-from pastforward.matching.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
+from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
 from pastforward.streams.routing.hashing import combine, text_hash

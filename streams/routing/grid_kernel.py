@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import FLOAT, INTEGER, PATH, STRING
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import FLOAT, INTEGER, PATH, STRING
-from pastforward.matching.families import path_text
-from pastforward.matching.normal_form import Family
+from pastforward.matching.conditions.normal_form import Family
+from pastforward.matching.conditions.types import path_text
 from pastforward.streams.routing.cells import OTHER, Axis
 from pastforward.streams.routing.columns import EntryColumns
 from pastforward.streams.routing.kernel import TWO_63, at_most, family_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from pastforward.matching.families import classify, value_of
-from pastforward.matching.normal_form import PREVIOUS, Constant, Constraint, Family
-from pastforward.matching.printing import value_text
+from pastforward.matching.conditions.normal_form import PREVIOUS, Constant, Constraint, Family
+from pastforward.matching.conditions.printing import value_text
+from pastforward.matching.conditions.types import classify, value_of
 from pastforward.streams.routing.catalog import DEFAULT_INTERVALS, Attribute, Catalog, Type
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.families import classify
+from pastforward.matching.conditions.types import classify
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.cost import KeyLoads
 from pastforward.streams.routing.iim import Iim

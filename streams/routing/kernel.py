@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
-from pastforward.matching.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
-from pastforward.matching.normal_form import Family
+from pastforward.matching.conditions.normal_form import Family
 from pastforward.streams.routing.columns import EntryColumns, Texts
 from pastforward.streams.routing.hashing import k_combine, k_crc32, k_mix
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pastforward.matching.normal_form import Family
+from pastforward.matching.conditions.normal_form import Family
 from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
 from pastforward.streams.routing.conditions import Names
 from pastforward.streams.routing.kernel import INTERVAL, NAME, VALUE, RuleColumns, route_rows

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pastforward.matching.normal_form import ALWAYS, NormalForm
-from pastforward.matching.oracle import Scope, Semantics
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.normal_form import ALWAYS, NormalForm
+from pastforward.matching.conditions.oracle import Scope, Semantics
+from pastforward.matching.conditions.values import Value
 
 
 class RoutedSubscription(Protocol):

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pastforward.matching.families import classify
-from pastforward.matching.normal_form import Constant, Constraint, Family
+from pastforward.matching.conditions.normal_form import Constant, Constraint, Family
+from pastforward.matching.conditions.types import classify
 from pastforward.streams.routing.catalog import Attribute
 from pastforward.streams.routing.hashing import combine, text_hash
 

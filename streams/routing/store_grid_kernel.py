@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import inlined, kernel
-from pastforward.matching.normal_form import Family
+from pastforward.matching.conditions.normal_form import Family
 from pastforward.streams.routing.cells import ABSENT, OTHER
 from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, LOW_OPEN, Conditions
 from pastforward.streams.routing.grid_kernel import Grid, position_of

@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import FLOAT, STRING
 from pastforward.columns.kernel import inlined, kernel
-from pastforward.matching.attributes import FLOAT, STRING
-from pastforward.matching.normal_form import Family
-from pastforward.matching.oracle import SEMANTICS
+from pastforward.matching.conditions.normal_form import Family
+from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, OF_PREVIOUS, Conditions
 from pastforward.streams.routing.hashing import k_combine
 from pastforward.streams.routing.kernel import (

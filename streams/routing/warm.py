@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastforward.matching.condition import Condition
+from pastforward.matching.conditions.condition import Condition
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.columns import Publications, Subscriptions
 from pastforward.streams.routing.make import SCHEMES, make_scheme

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.attributes import Attributes
+from pastforward.columns.attributes import Attributes
 
 
 def take(attributes: Attributes, rows: npt.NDArray[np.int64]) -> Attributes:

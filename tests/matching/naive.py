@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import isinf, isnan
 from typing import Any
 
-from pastforward.matching import geometry
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions import geometry
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition
-from pastforward.matching.evaluate import satisfies
-from pastforward.matching.normal_form import PREVIOUS, Constraint, NormalForm
-from pastforward.matching.oracle import SEMANTICS, Publication, Subscription
-from pastforward.matching.predicates import Predicate, predicates_of
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, NormalForm
+from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Subscription
+from pastforward.matching.conditions.predicates import Predicate, predicates_of
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from tests.matching.naive import Leaf, Node, text
 
 NUMBERS = [

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.bids import bid
-from pastforward.matching.evaluate import disjunct_holds
-from pastforward.matching.oracle import Publication
+from pastforward.matching.conditions.bids import bid
+from pastforward.matching.conditions.evaluate import disjunct_holds
+from pastforward.matching.conditions.oracle import Publication
 
 LAST = 12  # above every constant: what admits it has no upper end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pastforward.matching import Circle, Condition, Path
-from pastforward.matching.normal_form import (
+from pastforward.matching.conditions.normal_form import (
     Constraint,
     Family,
     Pattern,
@@ -13,7 +13,7 @@ from pastforward.matching.normal_form import (
     path_after_subtree,
     string_after_prefix,
 )
-from pastforward.matching.predicates import Predicate
+from pastforward.matching.conditions.predicates import Predicate
 
 
 def only(text: str) -> Constraint:

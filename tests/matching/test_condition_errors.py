@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pastforward.matching import Condition, ConditionError
-from pastforward.matching.limits import (
+from pastforward.matching.conditions.limits import (
     MAX_DEPTH,
     MAX_DISJUNCTS,
     MAX_MEMBERS,
@@ -17,7 +17,7 @@ from pastforward.matching.limits import (
     MAX_WRITTEN_CONSTANTS,
     MAX_WRITTEN_PREDICATES,
 )
-from pastforward.matching.predicates import Predicate
+from pastforward.matching.conditions.predicates import Predicate
 
 
 def error_of(text: str) -> ConditionError:

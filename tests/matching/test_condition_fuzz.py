@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pastforward.matching import Condition, ConditionError, shapes
-from pastforward.matching.limits import MAX_SHAPES, MAX_SHAPES_WEIGHT
-from pastforward.matching.predicates import BUILDERS, Predicate
-from pastforward.matching.shape_cache import ShapeCache
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching import Condition, ConditionError
+from pastforward.matching.conditions import templates as shapes
+from pastforward.matching.conditions.limits import MAX_SHAPES, MAX_SHAPES_WEIGHT
+from pastforward.matching.conditions.predicates import BUILDERS, Predicate
+from pastforward.matching.conditions.template_cache import ShapeCache
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from tests.matching.strategies import EXPRESSIONS, NUMBERS, PATHS, PATTERNS, SHAPES, STRINGS, TIMES
 
 NAMES = ["x", "y", "previous.x", '"o""dd name"', "`tick``ed`", "select", "point", "infinity", "_é9", "previous . y"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from pastforward.matching import Box, Circle, Point
-from pastforward.matching.geometry import (
+from pastforward.matching.conditions.geometry import (
     EARTH_RADIUS_M,
     box_contains_circle,
     circle_contains_box,

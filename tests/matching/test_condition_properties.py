@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, ConditionError
-from pastforward.matching.evaluate import satisfies
-from pastforward.matching.merge import admits, meet
-from pastforward.matching.normal_form import Family
-from pastforward.matching.predicates import build, predicates_of
-from pastforward.matching.shapes import forget_shapes
+from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.merge import admits, meet
+from pastforward.matching.conditions.normal_form import Family
+from pastforward.matching.conditions.predicates import build, predicates_of
+from pastforward.matching.conditions.templates import forget_shapes
 from tests.matching import naive, strategies
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pastforward.matching import Condition, syntax
-from pastforward.matching.scan import UNCLOSED, scan
-from pastforward.matching.shape_cache import ShapeCache
-from pastforward.matching.shapes import forget_shapes
+from pastforward.matching import Condition
+from pastforward.matching.conditions import parser as syntax
+from pastforward.matching.conditions.scan import UNCLOSED, scan
+from pastforward.matching.conditions.template_cache import ShapeCache
+from pastforward.matching.conditions.templates import forget_shapes
 
 
 def test_a_known_shape_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pastforward.matching.growing import CACHE_LINE, aligned, longer
-from pastforward.matching.memory import give_back
+from pastforward.columns.growing import CACHE_LINE, aligned, longer
+from pastforward.matching.index.memory import give_back
 
 
 def resident() -> int:

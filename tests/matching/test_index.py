@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pastforward.columns.attributes import INTEGER, STRING, Attributes
 from pastforward.matching import Condition, ConditionError, Index, Point
-from pastforward.matching.attributes import INTEGER, STRING, Attributes
-from pastforward.matching.index import NewSubscription
-from pastforward.matching.publications import attributes_of
+from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.publications import attributes_of
 
 
 def test_ten_lines_from_a_prompt() -> None:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from pastforward.matching.attributes import INTEGER
+from pastforward.columns.addressed import pin
+from pastforward.columns.attributes import INTEGER
 from pastforward.matching.blocks import codes
 from pastforward.matching.blocks.references import blocks_at
 from pastforward.matching.blocks.view import FENCES, RESERVOIR, SPLIT_ROW, empty_blocks
-from pastforward.matching.keys import number_key
-from pastforward.matching.reference import pin
+from pastforward.matching.index.keys import number_key
 
 I64 = npt.NDArray[np.int64]
 

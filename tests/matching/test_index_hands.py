@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pastforward.matching import Condition, Index, patterns
-from pastforward.matching.oracle import SEMANTICS, Subscription
-from pastforward.matching.predicates import OPERATORS, Predicate
+from pastforward.matching import Condition, Index
+from pastforward.matching.conditions import patterns
+from pastforward.matching.conditions.oracle import SEMANTICS, Subscription
+from pastforward.matching.conditions.predicates import OPERATORS, Predicate
 from tests.matching.test_index_memory import CONDITIONS, held
 from tests.matching.test_index_oracle import predicate_rows, predicate_table
 from tests.matching.test_structured import predicates_of

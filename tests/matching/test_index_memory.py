@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.algorithms import names
-from pastforward.matching.index import NewSubscription
-from pastforward.matching.oracle import SEMANTICS, Semantics
+from pastforward.matching.conditions.oracle import SEMANTICS, Semantics
+from pastforward.matching.index.algorithms import names
+from pastforward.matching.index.index import NewSubscription
 
 COUNT = 1_500
 # What a small index may have spare: one leaf pool's reserve is 45 KB. The promise is 1 MB, which would hide everything at this size.

@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching import records as r
-from pastforward.matching.algorithms import names
-from pastforward.matching.flat import Flat, Places, Texts
-from pastforward.matching.index import NewSubscription
-from pastforward.matching.oracle import SEMANTICS, Publication, Semantics, Subscription, matches
-from pastforward.matching.parts import PartsBuilder
-from pastforward.matching.predicates import Predicate
-from pastforward.matching.publications import attributes_of
-from pastforward.matching.registry import Registry
-from pastforward.matching.strings import joined
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Semantics, Subscription, matches
+from pastforward.matching.conditions.predicates import Predicate
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
+from pastforward.matching.index import records as r
+from pastforward.matching.index.algorithms import names
+from pastforward.matching.index.flat import Flat, Places, Texts
+from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.parts import PartsBuilder
+from pastforward.matching.index.publications import attributes_of
+from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.strings import joined
 from tests.matching import strategies as some
 
 
@@ -427,7 +427,7 @@ def test_agrees_with_the_oracle_when_all_is_numbered_anew(
 ) -> None:
     """After every removal what is left is laid out anew, which otherwise takes thousands."""
     for name, value in {"_LITTLE": -1, "_SOME": 0, "_FEW_NAMES": 0, "_EMPTY": 1 << 40}.items():
-        monkeypatch.setattr(f"pastforward.matching.index.{name}", value)
+        monkeypatch.setattr(f"pastforward.matching.index.index.{name}", value)
     run(Index(), chosen, text_ids)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pastforward.matching import Condition, Index, oracle
+from pastforward.matching import Condition, Index
+from pastforward.matching.conditions import oracle
 
 BREAKS = ["\n", "\r", "\u2028", "\x00"]
 CASES = [

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 
 from pastforward.matching import Condition
-from pastforward.matching.normal_form import NormalForm
-from pastforward.matching.oracle import SEMANTICS, Publication, Scope, Semantics, Subscription, TimeMode, matches
+from pastforward.matching.conditions.normal_form import NormalForm
+from pastforward.matching.conditions.oracle import (
+    SEMANTICS,
+    Publication,
+    Scope,
+    Semantics,
+    Subscription,
+    TimeMode,
+    matches,
+)
 from tests.matching import naive, strategies
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from pastforward.matching import Condition, ConditionError, Index
-from pastforward.matching.normal_form import Family
-from pastforward.matching.oracle import Subscription
-from pastforward.matching.predicates import OPERATORS, Predicate, takes
-from pastforward.matching.values import Point
+from pastforward.matching.conditions.normal_form import Family
+from pastforward.matching.conditions.oracle import Subscription
+from pastforward.matching.conditions.predicates import OPERATORS, Predicate, takes
+from pastforward.matching.conditions.values import Point
 from pastforward.schemas import records
 from tests.matching import naive, strategies
 from tests.matching.test_index_oracle import one_list_each, predicate_rows, predicate_table

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pastforward.matching import Index
-from pastforward.matching.records import constraints
+from pastforward.matching.index.records import constraints
 from pastforward.papers.pubsub import PubSub
 from pastforward.papers.pubsub import forest as f
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.attributes import INTEGER
 from pastforward.matching import Index
-from pastforward.matching.attributes import INTEGER
-from pastforward.matching.columns import batch_of_table
-from pastforward.matching.keys import equality_hash
+from pastforward.matching.index.batch import batch_of_table
+from pastforward.matching.index.keys import equality_hash
 from pastforward.papers.fabret import static
 from pastforward.papers.fabret.cluster_matching import AHEAD, PLAIN, SPECIALISED, match_ahead, match_plain
 from pastforward.papers.fabret.clusters import HELD, NUMBERS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.index import NewSubscription
+from pastforward.matching.index.index import NewSubscription
 from pastforward.papers.pubsub import forest as f
 from tests.matching.test_index_oracle import predicate_table, run, steps
 from tests.papers.pubsub_forest import Reader, forest_of

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.index import NewSubscription
-from pastforward.matching.predicates import Predicate
+from pastforward.matching.conditions.predicates import Predicate
+from pastforward.matching.index.index import NewSubscription
 from pastforward.papers.pubsub import forest as f
 from pastforward.papers.pubsub.algorithm import KINDS
 from tests.papers.pubsub_forest import Reader

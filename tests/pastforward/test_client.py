@@ -18,7 +18,7 @@ from pastforward import Client, DeliveryError
 from pastforward import client as client_module
 from pastforward.broker import Broker
 from pastforward.client import Best
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import Notification, Publication, SchemaError, encode
 from pastforward.settings import load
 from pastforward.streams.stages.outgoing import partition_of

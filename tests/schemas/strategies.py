@@ -7,15 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pastforward.matching.normal_form import (
-    Constraint,
-    Family,
-    Pattern,
-    PatternKind,
-    Relation,
-    Test,
-)
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.normal_form import Constraint, Family, Pattern, PatternKind, Relation, Test
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
     BackfillRequest,
     Best,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
-from pastforward.matching.values import Box
+from pastforward.matching.conditions.values import Box
 from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Withdrawal, acceptance, encode
 from pastforward.schemas.acceptance import Rules, accept_publication, accept_subscription
 from pastforward.schemas.codec import Format

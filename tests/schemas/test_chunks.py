@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
-from pastforward.matching.normal_form import Constraint, Family
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.normal_form import Constraint, Family
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
     NEVER,
     CanonicalPublication,

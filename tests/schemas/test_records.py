@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
-from pastforward.matching.values import Box, Circle, Path, Point
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Version, Withdrawal
 from pastforward.schemas import plain as checks
 from pastforward.schemas.avro_plain import compile_reader

@@ -50,7 +50,7 @@ def test_the_examples_are_taken() -> None:
 def test_the_branches_of_a_value() -> None:
     program = avro_program(current("publication"))
     assert program is not None
-    # boolean, long, double, string, Timestamp, Point, Circle, Box, Path, by the tags of matching.attributes
+    # boolean, long, double, string, Timestamp, Point, Circle, Box, Path, by the tags of columns.attributes
     assert program.value_tags.tolist() == [1, 2, 3, 5, 4, 6, 7, 8, 9]
 
 

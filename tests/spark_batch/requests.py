@@ -6,7 +6,7 @@ from typing import Any
 
 from pastforward.client import Client
 from pastforward.matching import Condition
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Version, encode
 from pastforward.settings import Settings
 from pastforward.streams.router.routes import Route, Routes

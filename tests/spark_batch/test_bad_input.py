@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from pastforward import broker as embedded
 from pastforward.matching import Condition
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import CanonicalPublication, decode_dead_letter, decode_rendezvous
 from pastforward.spark_batch.backfill import backfill
 from pastforward.spark_batch.compact import compact

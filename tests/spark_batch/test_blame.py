@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.oracle import Subscription
+from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, SchemaError, Version
 from pastforward.schemas.acceptance import Accepted
 from pastforward.schemas.errors import RegistryUnavailable

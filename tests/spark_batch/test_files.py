@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pastforward.matching.values import Box, Circle, Point
+from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.schemas import Publication
 from pastforward.schemas.limits import MAX_TIME
 from pastforward.schemas.times import EPOCH

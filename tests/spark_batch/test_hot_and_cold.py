@@ -12,8 +12,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastforward.matching import Condition, oracle
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching import Condition
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import (
     BackfillRequest,
     CanonicalPublication,

@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.errors import UserError
-from pastforward.matching import Condition, oracle
-from pastforward.matching.oracle import SEMANTICS, Subscription, in_time, matches
+from pastforward.matching import Condition
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.oracle import SEMANTICS, Subscription, in_time, matches
 from pastforward.schemas import Publication
 from pastforward.schemas.times import EPOCH
 from pastforward.settings import Settings

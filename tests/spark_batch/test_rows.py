@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition
-from pastforward.matching.normal_form import ALWAYS, PREVIOUS
-from pastforward.matching.oracle import Publication, Subscription, matches
-from pastforward.matching.values import Box, Path, Point, Value
+from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS
+from pastforward.matching.conditions.oracle import Publication, Subscription, matches
+from pastforward.matching.conditions.values import Box, Path, Point, Value
 from pastforward.schemas import Predicate, SchemaError, attributes_of, decode_publications
 from pastforward.schemas import Publication as PublicationRecord
 from pastforward.schemas.acceptance import normal_form, speaks_of_previous

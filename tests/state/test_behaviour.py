@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pastforward.columns.growing import Growing
 from pastforward.state import Budget, OperationError, Pair, StoreError, open_store
 from pastforward.state import families as families_module
-from pastforward.state.growing import Growing
 from pastforward.state.rocks import Rocks
 from tests.state.tables import BUDGETS
 

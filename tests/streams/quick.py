@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 
-from pastforward.matching import oracle
+from pastforward.matching.conditions import oracle
 from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.streams.matcher.cold import FOREVER
 from pastforward.streams.matcher.notification_id import event_name

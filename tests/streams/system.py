@@ -29,7 +29,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from pastforward import topics
-from pastforward.matching.values import Value
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas import (
     Best,
     Notification,

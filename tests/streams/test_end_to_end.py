@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pastforward.broker import Broker
-from pastforward.matching.algorithms import names
+from pastforward.matching.index.algorithms import names
 from tests.conftest import StartWorker
 from tests.streams.system import Setup, System, check, check_inputs
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import (
     NEVER,
     Best,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pastforward.errors import UserError
 from pastforward.matching import Index
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import (
     CanonicalPublication,
     CanonicalSubscription,

@@ -37,8 +37,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from pastforward import broker as embedded
-from pastforward.matching.values import Box, Circle, Point
-from pastforward.matching.values import Path as DeweyPath
+from pastforward.matching.conditions.values import Box, Circle, Point
+from pastforward.matching.conditions.values import Path as DeweyPath
 from pastforward.schemas import (
     Best,
     Predicate,

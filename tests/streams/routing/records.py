@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.evaluate import satisfies
-from pastforward.matching.normal_form import ALWAYS, Family, NormalForm
-from pastforward.matching.oracle import SEMANTICS
-from pastforward.matching.values import Box, Path, Point
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.normal_form import ALWAYS, Family, NormalForm
+from pastforward.matching.conditions.oracle import SEMANTICS
+from pastforward.matching.conditions.values import Box, Path, Point
 from pastforward.streams.routing import Publication, Subscription
 from pastforward.streams.routing.catalog import Catalog
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.families import path_text
-from pastforward.matching.normal_form import NEVER, NormalForm
-from pastforward.matching.oracle import SEMANTICS
-from pastforward.matching.values import Path
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.normal_form import NEVER, NormalForm
+from pastforward.matching.conditions.oracle import SEMANTICS
+from pastforward.matching.conditions.types import path_text
+from pastforward.matching.conditions.values import Path
 from pastforward.streams.routing import SCHEMES, Catalog, Publication, Scheme, Subscription, make_scheme
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
 from tests.streams.routing.records import CATALOG, DIVISIONS, FITTING, literal, publications, subscriptions

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from pastforward.matching import Index
-from pastforward.matching.condition import Condition
+from pastforward.matching.conditions.condition import Condition
 from pastforward.streams.routing import Publication, RoutingError, make_scheme
 from pastforward.streams.routing.catalog import Catalog, CatalogError
 from tests.streams.routing.records import DIVISIONS, attributes

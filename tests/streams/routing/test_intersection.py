@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from pastforward.matching import oracle
-from pastforward.matching.condition import Condition
-from pastforward.matching.normal_form import ALWAYS
+from pastforward.matching.conditions import oracle
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.streams.routing import (
     SCHEMES,
     Publication,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pastforward.matching.condition import Condition
+from pastforward.matching.conditions.condition import Condition
 from pastforward.streams.routing import Catalog, Publication, RoutingError, Subscription, make_scheme
 from pastforward.streams.routing.infer import infer_catalog, infer_division
 from pastforward.streams.routing.intervals import with_intervals

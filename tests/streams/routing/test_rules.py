@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastforward.matching.condition import Condition
-from pastforward.matching.evaluate import satisfies
-from pastforward.matching.merge import meet
-from pastforward.matching.normal_form import Constraint, Family
+from pastforward.matching.conditions.condition import Condition
+from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.merge import meet
+from pastforward.matching.conditions.normal_form import Constraint, Family
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.rules import ByName, ByValue, Rule, by_interval, by_precision
 from tests.streams.routing.records import CATALOG, FITTING, ODD, predicates_on

@@ -1,0 +1,1 @@
+"""The language of conditions: text, normal form, and what it means (`oracle`)."""

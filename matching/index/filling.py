@@ -1,0 +1,113 @@
+"""From attributes of publications, their places and times to a batch, by one kernel: small chunks would pay for every step in Python."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pastforward.columns.attributes import STRING, Attributes
+from pastforward.columns.kernel import kernel
+from pastforward.columns.scalars import Int
+from pastforward.matching.conditions.normal_form import PREVIOUS
+from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, string_column, writable
+from pastforward.matching.index.checking import batch_at, known_at
+from pastforward.matching.index.flat import Texts
+from pastforward.matching.index.topics import check_topic, find_topic
+
+U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+_NO_TIMES: Final = np.empty(0, np.int64)
+_NO_TEXTS: Final = Texts(np.zeros(1, np.uint8), _NO_TIMES, np.empty(0, np.int32))
+
+
+class Placed(NamedTuple):
+    """Where publications are, and when. None: at the root, at no time."""
+
+    topics: Texts = _NO_TEXTS
+    published_at: I64 = _NO_TIMES
+    expires_at: I64 = _NO_TIMES
+
+    @classmethod
+    def of(cls, topics: pa.Array | Texts | None, published_at: I64 | None, expires_at: I64 | None) -> Placed:
+        if topics is None:
+            texts = _NO_TEXTS
+        else:
+            texts = topics if isinstance(topics, Texts) else Texts(*string_column(topics))
+        return cls(texts, _times(published_at), _times(expires_at))
+
+
+def _times(given: I64 | None) -> I64:
+    times: I64 = _NO_TIMES if given is None else writable(given, np.int64)
+    return times
+
+
+@kernel
+def _fill(
+    batch: Int, known: Int, start: I64, name: I32, tag: U8, bits: I64, length: I32, number: I32, counted: U8, topic_heap: U8,
+    topic_at: I64, topic_length: I32, published_at: I64, expires_at: I64,
+) -> Int:  # fmt: skip
+    """Returns the first row whose topic is no Dewey path, or -1."""
+    out = batch_at(batch)
+    view = known_at(known)
+    strings = view.strings
+    heap = out.heap
+    at = 0
+    out.start[0] = 0
+    for row in range(len(start) - 1):
+        out.vague[row] = 0
+        out.publication[row] = row
+        out.published_at[row] = published_at[row] if len(published_at) else NO_TIME
+        out.expires_at[row] = expires_at[row] if len(expires_at) else NEVER_EXPIRES
+        out.topic[row] = 0
+        out.exact[row] = 1
+        if len(topic_at):
+            size = max(topic_length[row], 0)  # none: the root
+            if not check_topic(topic_heap, topic_at[row], size):
+                return row
+            node, itself = find_topic(view.topics, topic_heap, topic_at[row], size)
+            out.topic[row] = node
+            out.exact[row] = itself
+        carried = 0
+        for e in range(start[row], start[row + 1]):
+            carried += counted[name[e]]
+            attribute = number[name[e]]
+            if attribute < 0:
+                continue
+            offset = bits[e] if tag[e] >= STRING else 0
+            put_value(out, at, attribute, tag[e], bits[e], offset, length[e], heap, strings)
+            at += 1
+        out.start[row + 1] = at
+        out.carried[row] = carried
+    return -1
+
+
+def filled(attributes: Attributes, numbers: dict[str, int], known: int, placed: Placed) -> FlatBatch:
+    """`numbers`: of the attributes that subscriptions name. `known`: the address of what the kernels know of subscriptions."""
+    names: list[Any] = attributes.names
+    number = np.array([numbers.get(name, -1) for name in names], np.int32)
+    counted = np.array([not name.startswith(PREVIOUS) for name in names], np.uint8)
+    out = FlatBatch(len(attributes), len(attributes.name), writable(attributes.heap, np.uint8))
+    topics = placed.topics
+    wrong = _fill(
+        out.address,
+        known,
+        writable(attributes.start, np.int64),
+        writable(attributes.name, np.int32),
+        writable(attributes.tag, np.uint8),
+        writable(attributes.bits, np.int64),
+        writable(attributes.length, np.int32),
+        number,
+        counted,
+        *topics,
+        placed.published_at,
+        placed.expires_at,
+    )
+    if wrong >= 0:
+        text = topics.heap[topics.at[wrong] : topics.at[wrong] + topics.length[wrong]].tobytes().decode()
+        raise ValueError(f"row {wrong}: the topic {text!r} is no Dewey path; write numbers and dots, like 1.4.2")
+    return out

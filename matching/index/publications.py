@@ -1,0 +1,317 @@
+"""A batch of publications with the Python values behind it: columns for the kernels, values for what only Python can decide."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pastforward.columns import attributes as tags
+from pastforward.columns.addressed import pin
+from pastforward.columns.attributes import Attributes
+from pastforward.matching.conditions.errors import shown
+from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Family, NormalForm
+from pastforward.matching.conditions.types import Instant, classify
+from pastforward.matching.conditions.values import Box, Circle, Path, Point
+from pastforward.matching.index.arrow import Layouts, export, fill, string_bytes
+from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch, batch_of_table, settle_columns
+from pastforward.matching.index.filling import Placed, filled
+from pastforward.matching.index.keys import OTHER
+from pastforward.matching.index.parts import float_bits, hull
+from pastforward.matching.index.registry import Registry
+
+_DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
+
+
+class Publications:
+    """`batch` has a row per publication, or per disjunct of a published condition: `offers[row]` are then that disjunct's constraints."""
+
+    def __init__(self, batch: Batch | FlatBatch, offers: dict[int, dict[str, Constraint]] | None = None) -> None:
+        self._held: object
+        if isinstance(batch, FlatBatch):
+            self._batch = None
+            self._held = self._flat = batch
+            self.rows, self.address = batch.rows, batch.address
+        else:
+            self._batch = batch
+            pinned = pin(batch)
+            self._held = pinned
+            self.rows, self.address = batch.rows, pinned.address
+        self.offers = offers or {}
+        # rows are no publications where one publishes several disjuncts, or none that its constants leave standing
+        self.renumbered = offers is not None
+
+    @property
+    def batch(self) -> Batch:
+        if self._batch is None:
+            self._batch = self._flat.arrays()
+        return self._batch
+
+    def values(self, row: int) -> dict[str, object]:
+        """The constants of a row's publication."""
+        raise NotImplementedError
+
+    def said(self, row: int) -> dict[str, object]:
+        """Everything the row says of attributes: constants, and constraints where it has no constant."""
+        return {**self.offers.get(row, {}), **self.values(row)}
+
+
+class FromTable(Publications):
+    def __init__(self, table: pa.Table, registry: Registry, layouts: Layouts) -> None:
+        """`layouts` remembers the schemas seen, across tables."""
+        self._table = table
+        batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
+        if batch is None:
+            batch = batch_of_table(table, registry.numbers, registry.known.strings, registry.known.topics)
+        super().__init__(batch)
+
+    @staticmethod
+    def _plain(table: pa.Table, registry: Registry, layouts: Layouts) -> FlatBatch | None:
+        """The quick way, for columns of plain layouts."""
+        if not table.num_rows or not table.num_columns:
+            return None
+        known = layouts.of(table.schema, registry.numbers)
+        if not known.plain:
+            return None
+        batches = table.to_batches()
+        exported = export(batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0])
+        rows = table.num_rows
+        text = int(string_bytes(exported.array, known.columns.address, rows)) if known.texts else 0
+        out = FlatBatch(rows, rows * known.known, text)
+        fill(out.address, registry.known_at, exported.array, known.columns.address)
+        if known.special:
+            settle_columns(out.arrays(), table, registry.known.topics)
+        return out
+
+    def values(self, row: int) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for name, column in zip(self._table.column_names, self._table.columns, strict=True):
+            if name in ("_topic", "_published_at", "_expires_at"):
+                continue
+            value = _of_cell(column[row])
+            if value is not None:
+                values[name] = value
+        return values
+
+
+def _of_cell(cell: pa.Scalar) -> object:
+    if pa.types.is_timestamp(cell.type):
+        # not by way of a datetime, which has fewer years and no nanoseconds
+        return None if not cell.is_valid else Instant(cell.cast(pa.timestamp("us", cell.type.tz), safe=False).value)
+    value = cell.as_py()
+    return _shape(value) if isinstance(value, dict) else value
+
+
+def _shape(value: dict[str, Any]) -> object:
+    for kind in (Point, Circle, Box):
+        if tuple(value) == kind.__slots__:
+            return None if None in value.values() else kind(**{name: float(part) for name, part in value.items()})
+    return value
+
+
+class FromAttributes(Publications):
+    def __init__(
+        self,
+        attributes: Attributes,
+        registry: Registry,
+        where: Sequence[NormalForm | None] | None,
+        placed: Placed,
+    ) -> None:
+        flat = filled(attributes, registry.numbers, registry.known_at, placed)
+        self._attributes = attributes
+        if where is not None and any(form is not None and form != ((),) for form in where):
+            super().__init__(*self._expanded(flat.arrays(), where, registry))
+        else:
+            super().__init__(flat)
+
+    def values(self, row: int) -> dict[str, object]:
+        return self._constants(int(self.batch.publication[row]))
+
+    def _constants(self, publication: int) -> dict[str, object]:
+        a = self._attributes
+        found: dict[str, object] = {}
+        for e in range(int(a.start[publication]), int(a.start[publication + 1])):
+            found[a.names[int(a.name[e])]] = _value(a, e)
+        return found
+
+    def _expanded(
+        self, batch: Batch, where: Sequence[NormalForm | None], registry: Registry
+    ) -> tuple[Batch, dict[int, dict[str, Constraint]]]:
+        """A row per disjunct that the constants do not contradict."""
+        start = [0]
+        columns: list[list[int]] = [[] for _ in range(7)]
+        carried: list[int] = []
+        vague: list[int] = []
+        publication: list[int] = []
+        offers: dict[int, dict[str, Constraint]] = {}
+        taken: tuple[Any, ...] = batch[1:8]
+        for p in range(batch.rows):
+            form = where[p]
+            entries = range(int(batch.start[p]), int(batch.start[p + 1]))
+            plain = form is None or form == ((),)
+            constants = {} if plain else self._constants(p)
+            for disjunct in ((),) if plain else form or ():
+                if not all(satisfies(c, constants[name]) for name, c in disjunct if name in constants):
+                    continue
+                for e in entries:
+                    for column, source in zip(columns, taken, strict=True):
+                        column.append(int(source[e]))
+                offered = {name: c for name, c in disjunct if name not in constants}
+                for name, constraint in offered.items():
+                    number = registry.numbers.get(name)
+                    if number is not None:
+                        low, high = hull(constraint)
+                        bits = SAID_ABSENT if constraint.family is Family.NULL else 0
+                        for column, value in zip(columns, (number, OTHER, bits, 0, 0, low, high), strict=True):
+                            column.append(value)
+                if offered:
+                    offers[len(carried)] = offered
+                vague.append(1 if offered else 0)
+                named = sum(1 for c in offered.values() if c.family is not Family.NULL)
+                carried.append(int(batch.carried[p]) + named)
+                publication.append(p)
+                start.append(len(columns[0]))
+        chosen = np.array(publication, np.int32)
+        sources: tuple[Any, ...] = batch[1:8]
+        arrays = [np.array(column, source.dtype) for column, source in zip(columns, sources, strict=True)]
+        return (
+            Batch._make(
+                [
+                    np.array(start, np.int64),
+                    *arrays,
+                    batch.heap,
+                    np.array(carried, np.int32),
+                    np.array(vague, np.uint8),
+                    batch.topic[chosen],
+                    batch.exact[chosen],
+                    batch.published_at[chosen],
+                    batch.expires_at[chosen],
+                    chosen,
+                ]
+            ),
+            offers,
+        )
+
+
+def _value(a: Attributes, e: int) -> object:
+    tag, bits = int(a.tag[e]), int(a.bits[e])
+    if tag == tags.BOOLEAN:
+        return bool(bits)
+    if tag == tags.INTEGER:
+        return bits
+    if tag == tags.FLOAT:
+        return struct.unpack("<d", struct.pack("<q", bits))[0]
+    if tag == tags.TIMESTAMP:
+        return Instant(bits)
+    if tag == tags.STRING or tag == tags.PATH:
+        text = a.heap[bits : bits + int(a.length[e])].tobytes().decode()
+        return text if tag == tags.STRING else Path(text)
+    if tag in _DOUBLES:
+        count, kind = _DOUBLES[tag]
+        return kind(*struct.unpack(f"<{count}d", a.heap[bits : bits + 8 * count].tobytes()))
+    return _Unknown()
+
+
+class _Unknown:
+    """A value of a type that no predicate speaks of: present, and that is all."""
+
+
+def attributes_of(rows: Sequence[Mapping[str, object]]) -> Attributes:
+    """Columns of publications given as Python values; what compares with nothing gets the tag 0. None is absent."""
+    names: dict[str, int] = {}
+    start, name, tag, bits, length = [0], [], [], [], []
+    heap = bytearray()
+    for row in rows:
+        for key, value in row.items():
+            if value is None:
+                continue
+            name.append(names.setdefault(key, len(names)))
+            kind, number, text = encoded(value)
+            tag.append(kind)
+            bits.append(len(heap) if text is not None else number)
+            length.append(len(text) if text is not None else 0)
+            if text is not None:
+                heap += text
+        start.append(len(name))
+    return Attributes(
+        list(names),
+        np.array(start, np.int64),
+        np.array(name, np.int32),
+        np.array(tag, np.uint8),
+        np.array(bits, np.int64),
+        np.array(length, np.int32),
+        np.frombuffer(bytes(heap) + b"\0", np.uint8).copy(),
+    )
+
+
+def encoded(value: object) -> tuple[int, int, bytes | None]:
+    """Tag, bits, and bytes for the heap if it has any."""
+    # type(), because this is the hot path of a single match; subclasses take the slow way below
+    kind = type(value)
+    if kind is int and -(2**63) <= value < 2**63:  # type: ignore[operator]
+        return tags.INTEGER, value, None  # type: ignore[return-value]
+    if kind is float:
+        return tags.FLOAT, float_bits(value), None  # type: ignore[arg-type]
+    classified = classify(value)
+    if classified is None:
+        is_nan = isinstance(value, float)
+        return (tags.FLOAT, float_bits(float("nan")), None) if is_nan else (OTHER, 0, None)
+    family, constant = classified
+    if family is Family.BOOLEAN:
+        return tags.BOOLEAN, int(bool(constant)), None
+    if family is Family.NUMBER:
+        if isinstance(constant, int):
+            return tags.INTEGER, constant, None
+        return tags.FLOAT, float_bits(constant), None  # type: ignore[arg-type]
+    if family is Family.STRING:
+        return tags.STRING, 0, constant.encode()  # type: ignore[union-attr]
+    if family is Family.TIMESTAMP:
+        return tags.TIMESTAMP, int(constant), None  # type: ignore[arg-type]
+    if isinstance(value, Path):
+        return tags.PATH, 0, value.text.encode()
+    for shape_tag, (count, shape) in _DOUBLES.items():
+        if isinstance(constant, shape):
+            return shape_tag, 0, struct.pack(f"<{count}d", *(getattr(constant, part) for part in shape.__slots__))
+    return OTHER, 0, None
+
+
+class FromValues(FromAttributes):
+    """Publications as Python dictionaries."""
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, object]],
+        registry: Registry,
+        where: Sequence[NormalForm | None] | None,
+        placed: Placed,
+    ) -> None:
+        self._rows = rows
+        super().__init__(attributes_of(rows), registry, where, placed)
+
+    def _constants(self, publication: int) -> dict[str, object]:
+        return {name: value for name, value in self._rows[publication].items() if value is not None}
+
+
+def moment(value: object) -> int:
+    """Microseconds since 1970, UTC, of a datetime or of a number of them."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    classified = classify(value)
+    if classified is not None:
+        family, constant = classified
+        if family is Family.TIMESTAMP or (family is Family.NUMBER and isinstance(value, int | np.integer)):
+            return int(constant)  # type: ignore[arg-type]
+    raise TypeError(
+        f"{shown(value)} is no moment; give a datetime, or microseconds since 1970 as an integer of 64 bits"
+    )
+
+
+def without_previous(said: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """What a publication says, and what it knows of the previous one (under plain names)."""
+    named = {name: value for name, value in said.items() if not name.startswith(PREVIOUS)}
+    previous = {name.removeprefix(PREVIOUS): value for name, value in said.items() if name.startswith(PREVIOUS)}
+    return named, previous
