@@ -16,6 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from pastforward import broker, topics
@@ -37,6 +38,7 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
 from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
 from pastforward.schemas.times import micros_of
+from pastforward.schemas.value_fields import micros_of_numpy, undressed
 from pastforward.settings import Settings, load
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
@@ -44,7 +46,7 @@ GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes i
 POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
 LOOK: Final = 1.0  # seconds in which a broker that is there has answered
 
-Moment = datetime | timedelta | int | None
+Moment = datetime | timedelta | int | np.datetime64 | np.timedelta64 | np.integer[Any] | None
 T = TypeVar("T")
 
 log = logging.getLogger("pastforward.client")
@@ -82,11 +84,21 @@ class Handle:
 
 
 def micros(moment: Moment, now: int | None = None) -> int | None:
-    """Microseconds of a moment: an aware datetime, integer microseconds, or a timedelta from now (minus: ago)."""
+    """Microseconds of a moment: an aware datetime, integer microseconds, or a timedelta from now (minus: ago); NumPy's of these too."""
+    if isinstance(moment, np.timedelta64):
+        moment = moment.astype("timedelta64[us]").item()
+    elif isinstance(moment, np.datetime64):
+        return micros_of_numpy(moment)
+    moment = undressed(moment)
     if moment is None or isinstance(moment, int):
         return moment
     if isinstance(moment, timedelta):
         return (time.time_ns() // 1000 if now is None else now) + moment // timedelta(microseconds=1)
+    if not isinstance(moment, datetime):
+        raise SchemaError(
+            "wrong_type",
+            f"{moment!r} is no time: write an aware datetime, integer microseconds, or a timedelta from now",
+        )
     return micros_of(moment)
 
 

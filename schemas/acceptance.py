@@ -10,21 +10,22 @@ for rows without a condition. What depends on the routing is passed as `Rules`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
+import orjson
 
-from pastforward.columns.attributes import Attributes
+from pastforward.columns.attributes import STRING, Attributes
 from pastforward.matching import Condition, ConditionError
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.errors import SchemaError, refusal
-from pastforward.schemas.limits import MAX_ACCEPTED_BYTES, MAX_NAME_BYTES
+from pastforward.schemas.limits import MAX_ACCEPTED_BYTES, MAX_CANONICAL_BYTES, MAX_ID_BYTES, MAX_NAME_BYTES
 from pastforward.schemas.plain import check_window
 from pastforward.schemas.records import Predicate, Publication, Subscription, Where
 
@@ -37,6 +38,9 @@ _PREVIOUS_BYTES: Final = PREVIOUS.encode()
 _SURROUNDING: Final = (
     4096  # bytes at most of a canonical record without attributes, body and condition: ids, topic, times, flags
 )
+# Bytes in JSON of a text that may be the value of a best offer. The rest of such a notification is ids, a hundred earlier ones among them.
+_ESCAPED: Final = 6  # bytes of a character in JSON, to one of UTF-8, at most
+_LARGEST_TOLD: Final = MAX_CANONICAL_BYTES - 110 * _ESCAPED * MAX_ID_BYTES - _SURROUNDING
 _ENTRY: Final = 13  # bytes at most of an attribute without its name and text: two lengths or a number, and a branch
 
 
@@ -95,6 +99,8 @@ def accept_publication(record: Publication, rules: Rules = ANY_ROUTING) -> Norma
     form, raw = published_condition(record.where)
     size = sum(_ENTRY + len(name.encode()) + _text_bytes(value) for name, value in record.attributes.items())
     _check_size(size + len(record.body or b"") + len(raw))
+    if record.best is not None:
+        _check_offer(record.best.attribute, record.attributes.get(record.best.attribute), form)
     return form
 
 
@@ -110,7 +116,8 @@ def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
     """`accept_publication` for each row of a chunk."""
     refused: dict[int, SchemaError] = dict(columns.errors)
     _refuse_names(columns.attributes, refused)
-    for row in (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist():
+    offering = (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist()
+    for row in offering:
         if row not in refused:
             try:
                 _check_name_length((columns.best_attribute[row] or b"").decode())
@@ -130,6 +137,13 @@ def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
             assert form is not None
             forms[row], large[row] = form, len(raw)
     _refuse_sizes(columns, large, refused)
+    for row in offering:
+        if row not in refused:
+            try:
+                name = (columns.best_attribute[row] or b"").decode()
+                _check_offer(name, _text_of(columns.attributes, row, name), forms.get(row))
+            except SchemaError as error:
+                refused[row] = error
     return Accepted(forms, refused)
 
 
@@ -145,6 +159,17 @@ def _refuse_names(attributes: Attributes, refused: dict[int, SchemaError]) -> No
         rows = np.searchsorted(attributes.start, entries, side="right") - 1
         for row, number in zip(rows.tolist(), attributes.name[entries].tolist(), strict=True):
             refused.setdefault(row, wrong[number])
+
+
+def _text_of(attributes: Attributes, row: int, name: str) -> str | None:
+    """The value of an attribute, if it is a text that may be too large to be told."""
+    if int(attributes.length.max(initial=0)) <= _LARGEST_TOLD // _ESCAPED:
+        return None
+    for entry in range(int(attributes.start[row]), int(attributes.start[row + 1])):
+        if attributes.names[attributes.name[entry]] == name and attributes.tag[entry] == STRING:
+            at = int(attributes.bits[entry])
+            return attributes.heap[at : at + int(attributes.length[entry])].tobytes().decode()
+    return None
 
 
 def _refuse_sizes(columns: PublicationColumns, condition: dict[int, int], refused: dict[int, SchemaError]) -> None:
@@ -206,6 +231,8 @@ def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self
     if self_join:
         rules.check_self_join()
     _check_size(len(raw))
+    if where is not None and len(raw) > _LARGEST_TOLD // _ESCAPED:
+        _check_told("the condition", _texts(form))
     return raw
 
 
@@ -258,6 +285,37 @@ def _text_bytes(value: Value) -> int:
     if isinstance(value, Path):
         return len(value.text)
     return _SHAPE_BYTES.get(type(value), 0)
+
+
+def _check_offer(attribute: str, value: Value | None, form: NormalForm | None) -> None:
+    """Of a publication with `best`: what it may be told to be worth."""
+    if isinstance(value, str):
+        _check_told(f"attribute {attribute[:60]!r}", [value])
+    if form is not None:
+        _check_told("the condition", _texts(form, attribute))
+
+
+def _texts(form: NormalForm, attribute: str | None = None) -> Iterator[str]:
+    """The constants that may be a bid: those of an attribute, or of all."""
+    for disjunct in form:
+        for name, constraint in disjunct:
+            if attribute is None or name == attribute:
+                for constant in (constraint.low, constraint.high, *(constraint.included or ())):
+                    if isinstance(constant, str):
+                        yield constant
+
+
+def _check_told(what: str, texts: Iterable[str]) -> None:
+    """A bid goes into notifications, which may be JSON: there a control character has six bytes."""
+    for text in texts:
+        if len(text) > _LARGEST_TOLD // _ESCAPED:
+            size = len(orjson.dumps(text))
+            if size > _LARGEST_TOLD:
+                raise SchemaError(
+                    "too_large",
+                    f"{what} has a text of {size} bytes in JSON, which a notification of the best offer may have to carry: at most "
+                    f"{_LARGEST_TOLD} are taken; shorten it, or leave out control characters",
+                )
 
 
 _SHAPE_BYTES: Final[dict[Any, int]] = {Point: 16, Circle: 24, Box: 32}

@@ -21,9 +21,10 @@ from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.dewey_text import path_components, path_text
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.fields import Check, flag, many, one_of, optional, read_fields, text, wrong_type
+from pastforward.schemas.limits import MAX_PATH_DEPTH
 from pastforward.schemas.records import OPERATORS, Disjuncts, Predicate, Where
 from pastforward.schemas.times import micros_of
-from pastforward.schemas.value_fields import attribute_name, attribute_value, plain_value
+from pastforward.schemas.value_fields import attribute_name, attribute_value, plain_value, undressed
 
 _SYMBOL_OF: Final = {operator: symbol for symbol, operator in OPERATORS.items()}
 _NO_VALUE: Final = frozenset(("is null", "is not null"))
@@ -83,14 +84,15 @@ def where(value: Any, what: str) -> Where:
 
 def plain_where(value: Where) -> Plain:
     if value is None or isinstance(value, str):
-        return value
+        plain: Plain = undressed(value)
+        return plain
     return {"disjuncts": [[_plain_predicate(each) for each in disjunct] for disjunct in value]}
 
 
 def _plain_predicate(predicate: Predicate) -> Plain:
     return {
-        "attribute": predicate.attribute,
-        "operator": _SYMBOL_OF.get(predicate.operator, predicate.operator),
+        "attribute": undressed(predicate.attribute),
+        "operator": undressed(_SYMBOL_OF.get(predicate.operator, predicate.operator)),
         "value": plain_value(predicate.value),
         "high": plain_value(predicate.high),
         "values": [plain_value(each) for each in predicate.values],
@@ -112,6 +114,16 @@ def _constant_reader(family: Family) -> Check[Constant]:
 
 
 _CONSTANTS: Final = {family: _constant_reader(family) for family in Family}
+
+
+def _path_bound(value: Any, what: str) -> Constant:
+    """`> PATH '1.4'` is from 1.4.0: a bound has a component more than what was written, which may be as deep as any."""
+    if type(value) is dict and value.keys() == {"path"}:
+        return path_components(text(value["path"], what), MAX_PATH_DEPTH + 1)
+    return _CONSTANTS[Family.PATH](value, what)
+
+
+_BOUNDS: Final = {**_CONSTANTS, Family.PATH: _path_bound}
 
 
 def _plain_constant(value: Constant | None, family: Family) -> Plain:
@@ -157,12 +169,12 @@ def _constraint(value: Any, what: str) -> tuple[str, Constraint]:
     if type(value) is not dict or type(value.get("family")) is not str or value["family"] not in _FAMILY_OF:
         raise wrong_type(what, "a constraint of a known family", value)
     family = _FAMILY_OF[value["family"]]
-    constant = _CONSTANTS[family]
+    constant, bound = _CONSTANTS[family], _BOUNDS[family]
     known: dict[str, Check[Any]] = {
         "attribute": text,
-        "low": optional(constant),
+        "low": optional(bound),
         "low_closed": flag,
-        "high": optional(constant),
+        "high": optional(bound),
         "high_closed": flag,
         "included": optional(many(constant)),
         "excluded": many(constant),

@@ -14,13 +14,13 @@ _COMPONENT = re.compile(r"0|[1-9][0-9]{0,18}")
 _SHOWN = 80  # of a wrong path, enough to find it
 
 
-def path_components(text: str) -> tuple[int, ...]:
-    """The components of a path. Raises `SchemaError` if the text is none."""
+def path_components(text: str, most: int = MAX_PATH_DEPTH) -> tuple[int, ...]:
+    """The components of a path, `most` of them. Raises `SchemaError` if the text is none."""
     if not text:
         return ()
-    parts = text.split(".", MAX_PATH_DEPTH)
-    if len(parts) > MAX_PATH_DEPTH:
-        raise SchemaError("bad_path", f"the path {_show(text)} is deeper than {MAX_PATH_DEPTH} components")
+    parts = text.split(".", most)
+    if len(parts) > most:
+        raise SchemaError("bad_path", f"the path {_show(text)} is deeper than {most} components")
     return tuple(_component(part, text) for part in parts)
 
 

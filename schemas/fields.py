@@ -36,10 +36,11 @@ def identifier(value: Any, what: str) -> str:
     return check_id(text(value, what), what)
 
 
-def check_id(value: str, what: str) -> str:
+def check_id(value: str, what: str, said: int = MAX_ID_BYTES) -> str:
+    """`said`: the limit that is told, if another comes later."""
     size = len(value) if value.isascii() else len(value.encode())
     if not 1 <= size <= MAX_ID_BYTES:
-        raise SchemaError("bad_id", f"{what} has {size} bytes: write 1 to {MAX_ID_BYTES}")
+        raise SchemaError("bad_id", f"{what} has {size} bytes: write 1 to {said}")
     if "\0" in value:
         raise SchemaError("bad_id", f"{what} has a zero byte, which separates ids in keys: leave it out")
     return value

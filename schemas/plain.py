@@ -43,7 +43,7 @@ from pastforward.schemas.records import (
     Version,
     Withdrawal,
 )
-from pastforward.schemas.value_fields import attribute_name, attribute_value, attributes, plain_value
+from pastforward.schemas.value_fields import attribute_name, attribute_value, attributes, plain_value, undressed
 
 _SCOPE: Final = one_of("overlap", "subtree")
 _TIME: Final = one_of("published", "valid")
@@ -291,14 +291,15 @@ def best_offer(value: Plain, strict: bool) -> BestOffer:
 
 
 def plain_record(record: Record) -> dict[str, Plain]:
-    """All fields, in the order of the schema."""
+    """All fields, in the order of the schema. Of records that people make, of plain types."""
     plain = _slots(record)
-    if isinstance(record, Subscription):
+    if isinstance(record, Subscription | Publication):
+        plain = {name: undressed(value) for name, value in plain.items()}
         plain["where"] = plain_where(record.where)
-    elif isinstance(record, Publication):
-        plain["attributes"] = {name: plain_value(value) for name, value in record.attributes.items()}
-        plain["where"] = plain_where(record.where)
-        plain["best"] = None if record.best is None else _slots(record.best)
+    if isinstance(record, Publication):
+        plain["attributes"] = {undressed(name): plain_value(value) for name, value in record.attributes.items()}
+        best = record.best
+        plain["best"] = None if best is None else {name: undressed(value) for name, value in _slots(best).items()}
     elif isinstance(record, Notification):
         plain["earlier_ids"] = list(record.earlier_ids)
         plain["value"] = plain_value(record.value)

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
+
+from pastforward.matching.conditions.limits import MAX_LAT, MAX_LON
+from pastforward.matching.conditions.types import is_number, micros_since
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.errors import SchemaError
-from pastforward.schemas.fields import Check, identifier, integer, moment, read_fields, topic, wrong_type
+from pastforward.schemas.fields import Check, check_id, integer, moment, read_fields, text, topic, wrong_type
+from pastforward.schemas.limits import MAX_NAME_BYTES
 from pastforward.schemas.times import datetime_of, micros_of
 
 
@@ -43,8 +48,8 @@ def _radius(value: Any, what: str) -> float:
     return number
 
 
-_LON: Final = _within(-180.0, 180.0)
-_LAT: Final = _within(-90.0, 90.0)
+_LON: Final = _within(-MAX_LON, MAX_LON)
+_LAT: Final = _within(-MAX_LAT, MAX_LAT)
 
 
 def _box(value: Any, what: str) -> Box:
@@ -85,22 +90,65 @@ def attribute_value(value: Any, what: str) -> Value:
         "and max_y; timestamp; or path", value)  # fmt: skip
 
 
-def plain_value(value: Value | None) -> Plain:
-    if isinstance(value, datetime):
-        return {"timestamp": micros_of(value)}
-    if isinstance(value, Point):
-        return {"lon": float(value.lon), "lat": float(value.lat)}
-    if isinstance(value, Circle):
-        return {"lon": float(value.lon), "lat": float(value.lat), "radius_m": float(value.radius_m)}
-    if isinstance(value, Box):
-        return {each: float(getattr(value, each)) for each in ("min_x", "min_y", "max_x", "max_y")}
-    if isinstance(value, Path):
-        return {"path": value.text}
+def undressed(value: Any) -> Any:
+    """The same of a plain type: callers have scalars of NumPy, and subclasses of what is written here. What is neither stays."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float or kind is bool or value is None:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, bytes):
+        return bytes(value)
+    if is_number(value):
+        return int(value) if isinstance(value, int | np.integer) else float(value)
     return value
 
 
+def micros_of_numpy(moment: np.datetime64) -> int:
+    micros = micros_since(moment)
+    if micros is None:
+        raise SchemaError("bad_value", f"{moment!r} is no time in the years 1 to 9999: write one, or leave it out")
+    return micros
+
+
+def _degrees(value: Any) -> Any:
+    """A float, as Avro has it. What is none is left to the check, which has its name."""
+    number = undressed(value)
+    if type(number) is int:
+        try:
+            return float(number)
+        except OverflowError:
+            return number
+    return number
+
+
+def _shape_fields(shape: Point | Circle | Box, *names: str) -> Plain:
+    return {name: _degrees(getattr(shape, name)) for name in names}
+
+
+def plain_value(value: Value | np.generic | None) -> Plain:
+    """What is no value at all stays as it is, for the check that comes next."""
+    if isinstance(value, datetime):
+        return {"timestamp": micros_of(value)}
+    if isinstance(value, np.datetime64):
+        return {"timestamp": micros_of_numpy(value)}
+    if isinstance(value, Point):
+        return _shape_fields(value, "lon", "lat")
+    if isinstance(value, Circle):
+        return _shape_fields(value, "lon", "lat", "radius_m")
+    if isinstance(value, Box):
+        return _shape_fields(value, "min_x", "min_y", "max_x", "max_y")
+    if isinstance(value, Path):
+        return {"path": undressed(value.text)}
+    plain: Plain = undressed(value)
+    return plain
+
+
 def attribute_name(value: Any, what: str) -> str:
-    return identifier(value, what)
+    """As an id is read; `schemas.acceptance` refuses what is longer than a name may be."""
+    return check_id(text(value, what), what, MAX_NAME_BYTES)
 
 
 def attributes(value: Any, what: str) -> dict[str, Value]:

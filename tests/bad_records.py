@@ -9,7 +9,7 @@ import contextlib
 import json
 from typing import Any, Final, NamedTuple
 
-from pastforward.schemas import Predicate, Publication, SchemaError, Subscription, encode
+from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, encode
 from pastforward.schemas.limits import MAX_RECORD_BYTES, MAX_TIME, MIN_TIME
 
 PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
@@ -57,6 +57,13 @@ def _both(name: str, kind: str | None, **fields: Any) -> list[Sent]:
         found.append(Sent(f"{name}-avro", PUBLICATIONS, encode(Publication(f"{name}-avro", **fields)), kind))
     assert kind is not None or len(found) == 2
     return found
+
+
+CONTROL: Final = "\x01" * 1_000_000
+
+
+def _offering(name: str, **fields: Any) -> Publication:
+    return Publication(name, topic=f"7.{len(name)}", best=Best("x", "highest"), **fields)
 
 
 # Of several attributes the one that is reserved may stand anywhere.
@@ -150,10 +157,15 @@ PUBLISHED: Final = [
     Sent("deep-condition", PUBLICATIONS, _json(where=f"x = PATH '{DEEP}'"), "bad_condition"),
     Sent("condition-component", PUBLICATIONS, _json(where="x = PATH '9223372036854775808'"), "bad_condition"),
     Sent("condition-name", PUBLICATIONS, _json(where="n" * 256 + " = 1"), "bad_condition"),
+    Sent("condition-zero-name", PUBLICATIONS, _json(where='"a\0b" = 1'), "bad_condition"),
+    Sent("condition-point", PUBLICATIONS, _json(where="x = POINT(200, 0)"), "bad_condition"),
     Sent("exploding", PUBLICATIONS, _json(where=EXPLODING), "too_large"),
     Sent("best-root", PUBLICATIONS, _json(best={"attribute": "x", "prefer": "highest"}), "bad_value"),
     Sent("best-name", PUBLICATIONS, _json(topic="1", best={"attribute": "n" * 256, "prefer": "highest"}), "bad_id"),
     Sent("best-prefer", PUBLICATIONS, _json(topic="1", best={"attribute": "x", "prefer": "most"}), "bad_value"),
+    # a control character has six bytes in the JSON of a notification
+    Sent("best-text", PUBLICATIONS, encode(_offering("best-text", attributes={"x": CONTROL})), "too_large"),
+    Sent("best-bound", PUBLICATIONS, encode(_offering("best-bound", where=((Predicate("x", "<", CONTROL),),))), "too_large"),
     Sent("body", PUBLICATIONS, _json(body="no base64!"), "bad_value"),
     # at the limits
     Sent("longest-key", PUBLICATIONS, _json(topic="1.2"), None, b"k" * 512),
@@ -161,6 +173,9 @@ PUBLISHED: Final = [
     Sent("longest-name", PUBLICATIONS, _json(topic="1.2", attributes={"n" * 255: 1, "ü" * 127: 2}), None),
     Sent("deepest", PUBLICATIONS, _json(topic=DEEPEST, attributes={"x": {"path": DEEPEST}}), None),
     Sent("deepest-condition", PUBLICATIONS, _json(topic="1.2", where=f"x = PATH '{DEEPEST}' OR {'n' * 255} = 1"), None),
+    Sent("deepest-bound", PUBLICATIONS, _json(topic="1.2", where=f"x > PATH '{DEEPEST}'"), None),
+    Sent("other-text", PUBLICATIONS, encode(_offering("other-text", attributes={"y": CONTROL}, where="z = '\x01'")), None),
+    Sent("plain-best", PUBLICATIONS, encode(_offering("plain-best", attributes={"x": "a" * 1_000_000})), None),
     Sent("longest-best", PUBLICATIONS, _json(topic="1", best={"attribute": "n" * 255, "prefer": "highest"}), None),
     Sent("year-1", PUBLICATIONS, _json(topic="1.2", published_at="0001-01-01T00:00:00Z"), None),
     Sent("year-9999", PUBLICATIONS, _json(topic="1.2", published_at="9999-12-31T23:59:59.999999Z"), None),
@@ -200,7 +215,10 @@ SUBSCRIBED: Final = [
     _subscribed("previous", "bad_condition", where="previous.x > 1"),
     _subscribed("deep-condition", "bad_condition", where=f"x = PATH '{DEEP}'"),
     _subscribed("condition-name", "bad_condition", where="n" * 256 + " = 1"),
+    _subscribed("condition-zero-name", "bad_condition", where='"a\0b" = 1'),
+    _subscribed("condition-point", "bad_condition", where="x = POINT(200, 0)"),
     _subscribed("exploding", "too_large", where=EXPLODING),
+    Sent("s-bid", SUBSCRIPTIONS, encode(Subscription("s-bid", "s", where=((Predicate("x", "<", CONTROL),),))), "too_large"),
     _subscribed("scope", "bad_value", scope="all"),
     # at the limits
     _subscribed("longest-key", None, b"s" * 512, topic="1.2"),
@@ -208,6 +226,7 @@ SUBSCRIBED: Final = [
     _subscribed("deepest", None, topic=DEEPEST),
     _subscribed("joined", None, topic="1.2", self_join=True, where="previous.x > 1"),
     _subscribed("deepest-condition", None, where=f"x = PATH '{DEEPEST}' OR {'n' * 255} = 1"),
+    _subscribed("deepest-bound", None, where=f"x > PATH '{DEEPEST}'"),
     Sent("s-avro", SUBSCRIPTIONS, encode(Subscription("s-avro", "s", where=((Predicate("x", ">", 1),),))), None),
 ]  # fmt: skip
 

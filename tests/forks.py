@@ -6,6 +6,7 @@ the page on the history are started as a user starts them.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from pastforward.cli import main
+from pastforward.settings import ROOT
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.forks", "pastforward.streams.worker.process", "pastforward.streams.explain"])
@@ -27,15 +29,14 @@ _ONE_LOOKS = threading.Lock()
 def _run(
     arguments: Sequence[str],
     files: tuple[Path, Path],
-    cwd: Path | None,
+    cwd: Path,
     environment: dict[str, str],
     prepare: Callable[[], None] | None,
 ) -> None:
     for number, path in enumerate(files, 1):
         with path.open("ab") as file:
             os.dup2(file.fileno(), number)
-    if cwd:
-        os.chdir(cwd)
+    os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["pastforward", *arguments]
@@ -57,9 +58,11 @@ class Forked:
         prepare: Callable[[], None] | None = None,
     ) -> None:
         settings = {**os.environ, **(environment or {})}
-        self._process = FORKS.Process(target=_run, args=(arguments, files, cwd, settings, prepare))
         with _ONE_LOOKS:
-            self._process.start()
+            self._process = FORKS.Process(target=_run, args=(arguments, files, cwd or Path.cwd(), settings, prepare))
+            # the first one starts the server, which finds in the directory that it is started in what it imports
+            with contextlib.chdir(ROOT):
+                self._process.start()
         assert self._process.pid
         self.pid = self._process.pid
 

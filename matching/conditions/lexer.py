@@ -346,6 +346,8 @@ class Lexer:
             raise self._error(
                 "this cannot be the name of an attribute", "Write its name in double quotes", token.position
             )
+        if "\0" in name:
+            raise self._error("the name of an attribute has a zero byte", "Leave it out", token.position)
         return name
 
     def _constant(self, token: _Raw, family: Family, position: int) -> None:

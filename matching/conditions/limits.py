@@ -37,6 +37,10 @@ MAX_NAME_BYTES: Final = 255
 # Components of a Dewey path, in conditions, topics and values alike: a quad tree of the world has cells of four metres at depth 24.
 MAX_PATH_DEPTH: Final = 64
 
+# Degrees of a point and of a circle's centre, in conditions and values alike. Boxes may lie in any plane.
+MAX_LON: Final = 180.0
+MAX_LAT: Final = 90.0
+
 # Shapes (texts without their constants) that are remembered: more than the applications of a cluster write.
 MAX_SHAPES: Final = 4_096
 

@@ -335,8 +335,10 @@ def too_many_disjuncts() -> ConditionError:
 
 def checked_name(name: object) -> str:
     """The name of an attribute. Raises `ConditionError`."""
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not isinstance(name, str) or not name:
         raise ConditionError(f"{shown(name)} cannot be the name of an attribute", "Give a string that is not empty")
+    if "\0" in name:
+        raise ConditionError(f"the name {shown(name)} has a zero byte", "Leave it out")
     if not is_encodable(name):
         raise ConditionError(f"{shown(name)} cannot be the name of an attribute", "Give valid Unicode")
     if len(name.encode("utf-8")) > MAX_NAME_BYTES:

@@ -338,7 +338,7 @@ _READERS: Final[dict[Family, Callable[[Any, int, int], Any]]] = {
 }
 _MAKERS: Final = {"POINT": Point, "CIRCLE": Circle, "BOX": Box}
 _SHAPE_HINTS: Final = {
-    "POINT": "Its numbers must be finite",
+    "POINT": "lon is -180 to 180, lat -90 to 90",
     "CIRCLE": "lon is -180 to 180, lat -90 to 90, the radius in metres not negative",
     "BOX": "min_x <= max_x and min_y <= max_y; one across the antimeridian is two boxes, joined by OR",
 }

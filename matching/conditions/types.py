@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from pastforward.matching.conditions.limits import MAX_LAT, MAX_LON
 from pastforward.matching.conditions.normal_form import MAX_COMPONENT, Constant, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 
@@ -24,6 +25,7 @@ class Instant(NamedTuple):
     microseconds: int
 
 
+_FINER: Final = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # units of NumPy's times, to a microsecond
 _COMPONENT: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -58,11 +60,12 @@ def path_text(components: tuple[int, ...]) -> str:
 
 
 def is_valid_shape(shape: Point | Box | Circle) -> bool:
-    """Finite; a box not inside out; a circle on the globe, its radius not negative. Its numbers are floats."""
+    """Finite; a point or a circle's centre on the globe, the radius not negative; a box not inside out. Its numbers are floats."""
     if isinstance(shape, Point):
-        return isfinite(shape.lon) and isfinite(shape.lat)
+        return abs(shape.lon) <= MAX_LON and abs(shape.lat) <= MAX_LAT
     if isinstance(shape, Circle):
-        return abs(shape.lon) <= 180 and abs(shape.lat) <= 90 and isfinite(shape.radius_m) and shape.radius_m >= 0
+        on_globe = abs(shape.lon) <= MAX_LON and abs(shape.lat) <= MAX_LAT
+        return on_globe and isfinite(shape.radius_m) and shape.radius_m >= 0
     numbers = (shape.min_x, shape.min_y, shape.max_x, shape.max_y)
     return all(map(isfinite, numbers)) and shape.min_x <= shape.max_x and shape.min_y <= shape.max_y
 
@@ -104,7 +107,7 @@ def _plain_shape(shape: Point | Box | Circle) -> Point | Box | Circle | None:
     numbers = [getattr(shape, name) for name in kind.__slots__]
     if type(shape) is kind and all(type(coordinate) is float for coordinate in numbers):
         return shape
-    if not all(isinstance(coordinate, int | float | np.integer | np.floating) for coordinate in numbers):
+    if not all(is_number(coordinate) for coordinate in numbers):
         return None
     try:
         plain: Point | Box | Circle = kind(*map(float, numbers))
@@ -115,13 +118,27 @@ def _plain_shape(shape: Point | Box | Circle) -> Point | Box | Circle | None:
 
 def _classify_scalar(value: np.generic) -> tuple[Family, Constant] | None:
     """Of NumPy's scalars those that no type of Python is a base of."""
-    if isinstance(value, np.bool_ | np.integer | np.floating):
+    if isinstance(value, np.bool_) or is_number(value):
         return classify(value.item()) if not isinstance(value, np.longdouble) else classify(float(value))
-    if isinstance(value, np.datetime64) and not np.isnat(value):
-        since = value.astype("datetime64[us]")
-        # a unit so coarse that microseconds overflow comes back as another moment
-        return (Family.TIMESTAMP, int(since.astype(np.int64))) if since.astype(value.dtype) == value else None
-    return None
+    since = micros_since(value) if isinstance(value, np.datetime64) else None
+    return None if since is None else (Family.TIMESTAMP, since)
+
+
+def is_number(value: object) -> bool:
+    """Of Python or NumPy. A boolean is none, nor is a length of time."""
+    if isinstance(value, bool | np.timedelta64):
+        return False
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+def micros_since(moment: np.datetime64) -> int | None:
+    """Microseconds since 1970; NumPy's times are UTC. What is finer is cut off, as everywhere. None: no moment, or too far away."""
+    since = moment.astype("datetime64[us]")
+    if np.isnat(since):
+        return None
+    # a unit so coarse that microseconds overflow comes back as another moment
+    cut = int(moment.astype(np.int64)) - int(since.astype(moment.dtype).astype(np.int64))
+    return int(since.astype(np.int64)) if 0 <= cut < _FINER.get(np.datetime_data(moment.dtype)[0], 1) else None
 
 
 def is_encodable(text: str) -> bool:

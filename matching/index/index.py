@@ -55,10 +55,11 @@ Moment: TypeAlias = datetime | int
 
 _LARGE: Final = 100_000  # predicates of a table: reading more leaves tens of megabytes with the allocator
 
-# When what was removed is cleared away: bytes, and attributes that nobody names any more (9 KB each).
+# When what was removed is cleared away: bytes, and attributes that nobody names any more.
 _LITTLE: Final = 256 * 1024
 _FEW_NAMES: Final = 32
-_SOME: Final = 256  # removed slots after which one looks
+_NAME_BYTES: Final = 9_000  # of an attribute: its splits, and a sample of its values
+_SOME: Final = 256  # removed slots after which one looks; sooner where what they leave may be a good part of many names
 _EMPTY: Final = 8_400_000  # bytes of an empty index, most of them never touched
 
 _SEMANTICS: Final[dict[str, int]] = {"classical": 0, "symmetric": r.SYMMETRIC, "intersect": r.INTERSECT}
@@ -113,6 +114,7 @@ class Index:
         self._lock = ReadWriteLock()
         self._dropped = 0  # slots, since it was last looked what they leave behind
         self._names_then = 0  # attributes when it was last looked whether subscriptions still name them
+        self._unnamed = 0  # attributes that nobody may name any more, at most
 
     def _begin(self, algorithm: str) -> None:
         """Everything that knows slots or attributes by number, as of an empty index."""
@@ -612,18 +614,21 @@ class Index:
             sparse = names > used + used // 4 + _FEW_NAMES // 2
             if not sparse:
                 self._names_then = names
-        elif self._dropped > _SOME or 4 * registry.free_words > _LITTLE:
+        elif self._dropped > min(_SOME, max(_FEW_NAMES, names // 8)) or 4 * registry.free_words > _LITTLE:
+            self._unnamed = min(names, self._unnamed + self._dropped * registry.longest)
             self._dropped = 0
             wasted = registry.wasted + self._auto.wasted + self._relaxed.wasted
             held = registry.nbytes + self._auto.nbytes + self._relaxed.nbytes - _EMPTY
-            sparse = wasted > _LITTLE and 4 * wasted > held
+            if _is_much(wasted + _NAME_BYTES * self._unnamed, held) and not _is_much(wasted, held):
+                self._unnamed = names - registry.attributes_used()
+            sparse = _is_much(wasted + _NAME_BYTES * self._unnamed, held)
         else:
             return
         if not sparse:
             return
         slots = registry.compact(bool(self._text_ids))
         self._begin(self._algorithm.name)
-        self._names_then = len(registry.names)
+        self._names_then, self._unnamed = len(registry.names), 0
         words, offset = registry.known.records.words, registry.known.records.offset
         relaxed = (words[offset[slots]] & (r.SYMMETRIC | r.INTERSECT)) != 0
         for algorithm, chosen in ((self._algorithm, slots[~relaxed]), (self._relaxed, slots[relaxed])):
@@ -784,6 +789,11 @@ def _check_attributes(given: object) -> None:
 def _check_topic(topic: str) -> None:
     if not isinstance(topic, str) or (not _USUAL_TOPIC(topic) and path_components(topic) is None):
         raise ValueError(f"the topic {shown(topic)} is no Dewey path; write numbers and dots, like 1.4.2")
+
+
+def _is_much(wasted: int, held: int) -> bool:
+    """So much that laying out the rest anew is worth it."""
+    return wasted > _LITTLE and 4 * wasted > held
 
 
 def _plain(identity: Any) -> Identity:

@@ -20,6 +20,7 @@ from pastforward.schemas import (
     SchemaError,
     Texts,
     dead_letter,
+    dead_letter_key,
     decode_rendezvous,
     encode,
     encode_notifications,
@@ -83,7 +84,7 @@ class Matcher:
             [r.value for r in records], [r.timestamp * 1000 for r in records], [r.offset for r in records]
         ) as effects:
             outgoing = self._outgoing(effects)
-        self._count(effects)
+            self._count(effects)
         return outgoing
 
     def _outgoing(self, effects: Effects) -> Outgoing:
@@ -127,7 +128,8 @@ class Matcher:
                 topics.rendezvous, engine.number, record.offset, arrived_at, reason, record.key, record.value
             )
             value = encode(letter, registry=self._sinks.registry)
-            outgoing.send(topics.dead_letters, (engine.number % self._sinks.partitions,), record.key, value)
+            place = (engine.number % self._sinks.partitions,)
+            outgoing.send(topics.dead_letters, place, dead_letter_key(record.key), value)
             self._metrics.dead_letters.labels(reason.kind).inc()
         return outgoing
 

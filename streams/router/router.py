@@ -86,10 +86,10 @@ class Router:
         self._begin()
         try:
             outgoing = self._process(records)
+            self._count()
         except BaseException:
             self._undo()
             raise
-        self._count()
         return outgoing
 
     def refuse(self, record: Any, error: Exception) -> Outgoing:

@@ -13,6 +13,7 @@ attribute has a type that it mostly is of, so that constants meet; the awkward v
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
 from typing import Any
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 
 from pastforward.matching import Condition
 from pastforward.matching.conditions.evaluate import satisfies
+from pastforward.matching.conditions.limits import MAX_PATH_DEPTH
 from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, NormalForm
 from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Subscription
 from pastforward.matching.conditions.predicates import Predicate, predicates_of
@@ -30,7 +32,7 @@ from tests.matching.naive import Leaf, Node, text
 
 NUMBERS = [
     *(0, 1, 2, 0.5, 3, 5, -1, 2**31, -(2**31) - 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)),
-    *(-0.0, 1.0, 2.5, 5e-324, float(2**53), float(2**63), -float(2**63), 1e300, inf, -inf),
+    *(-0.0, 1.0, 2.5, 5e-324, float(2**53), float(2**63), -float(2**63), 1e300, inf, -inf, sys.float_info.max),
 ]
 STRINGS = [
     "a",
@@ -63,15 +65,20 @@ TIMES = [
     datetime.min.replace(tzinfo=UTC),
     datetime.max.replace(tzinfo=UTC),
 ]
-PATHS = [Path(path) for path in ("1.4", "1", "1.4.2", "", "0", "1.4.0", "1.5", "1.9", "1.10", "2", f"1.{2**63 - 1}")]
+DEEPEST = [Path(".".join([component] * MAX_PATH_DEPTH)) for component in ("1", "0", str(2**63 - 1))]
+PATHS = [
+    *(Path(path) for path in ("1.4", "1", "1.4.2", "", "0", "1.4.0", "1.5", "1.9", "1.10", "2", f"1.{2**63 - 1}")),
+    *DEEPEST,
+]
 SHAPES = [
     *(Point(1.0, 1.0), Box(0.0, 0.0, 1.0, 1.0), Circle(0.5, 0.5, 200_000.0), Point(5.0, 5.0)),
-    *(Point(0.0, 0.0), Point(180.0, 0.0), Point(-180.0, 0.0), Point(0.0, 90.0)),
+    *(Point(0.0, 0.0), Point(180.0, 0.0), Point(-180.0, 0.0), Point(0.0, 90.0), Point(180.0, -90.0)),
     *(
         Box(1.0, 1.0, 2.0, 2.0),
         Box(-1.0, -1.0, 2.0, 2.0),
         Box(170.0, -5.0, 180.0, 5.0),
         Box(-180.0, -90.0, 180.0, 90.0),
+        Box(-sys.float_info.max, 0.0, sys.float_info.max, 0.0),
     ),
     *(Circle(0.0, 0.0, 1000.0), Circle(179.9, 0.0, 50_000.0), Circle(0.0, 90.0, 1e6)),
 ]
@@ -102,6 +109,7 @@ _POOLS: dict[str, list[Any]] = {
     "path": PATHS,
     "geometry": SHAPES,
 }
+LONGEST_NAME = "ñ" * 127 + "n"
 # What an attribute mostly is.
 FAVOURITES = {
     "x": "number",
@@ -111,11 +119,23 @@ FAVOURITES = {
     "path": "path",
     "flag": "boolean",
     'o"dd name': "number",
+    LONGEST_NAME: "path",
 }
 NAMES = list(FAVOURITES)
 PREVIOUS_NAMES = ["previous.x", "previous.y"]
 # Present, and comparable with nothing.
-STRANGE = [nan, 2**63, "\ud800", Path("1..2"), Point(nan, 0.0), Box(2.0, 0.0, 1.0, 0.0), b"bytes", [1]]
+STRANGE = [
+    nan,
+    2**63,
+    "\ud800",
+    Path("1..2"),
+    Point(nan, 0.0),
+    Point(180.5, 0.0),
+    Point(0.0, -91.0),
+    Box(2.0, 0.0, 1.0, 0.0),
+    b"bytes",
+    [1],
+]
 
 TOPICS = ["", "1", "1.4", "1.4.2", "1.10", "2"]
 MOMENTS = [0, 10, 20, 30]
@@ -402,6 +422,8 @@ def dressed(value: Any, which: int) -> Any:
         return (value, np.str_(value), Text(value))[which % 3]
     if isinstance(value, Point | Box | Circle):
         return type(value)(*(dressed(getattr(value, name), which + 1) for name in value.__slots__))
+    if isinstance(value, Path):
+        return Path(dressed(value.text, which))
     if (
         isinstance(value, datetime)
         and which % 2

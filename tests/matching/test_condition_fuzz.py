@@ -209,8 +209,8 @@ def test_numbers_as_sql_writes_them(written: str, value: float) -> None:
     assert Condition.parse(f"x = {written}") == Condition.parse(f"{written} = x") == one
     assert Condition.parse(f"x IN ({written})") == Condition.parse(f"x BETWEEN {written} AND {written}") == one
     assert Condition.parse(f"x > {written}") == Condition.from_predicates([[("x", ">", value)]])
-    assert Condition.parse(f"x = POINT({written}, {written})") == Condition.from_predicates(
-        [[("x", "=", Point(float(value), float(value)))]]
+    assert Condition.parse(f"x = BOX({', '.join([written] * 4)})") == Condition.from_predicates(
+        [[("x", "=", Box(*[float(value)] * 4))]]
     )
 
 

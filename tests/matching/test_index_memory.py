@@ -126,9 +126,10 @@ def test_a_trickle_of_topics_stays_small() -> None:
 
 
 def churn(operations: int, live: int, seed: int) -> None:
-    """Replaces and removes at random. Afterwards it takes what a bulk load of the same content does, twice at most."""
+    """Replaces and removes at random. Afterwards it takes what a bulk load of the same content does, twice at most, and so it does once
+    all but a few are gone."""
     random = Random(seed)
-    kinds = list(CONDITIONS.values())
+    kinds = [*CONDITIONS.values(), *(make for _, make in GIVEN_BACK.values())]
     index = Index()
     model: dict[int, NewSubscription] = {}
     for step in range(operations):
@@ -144,19 +145,38 @@ def churn(operations: int, live: int, seed: int) -> None:
         index.add_many([new])
         model[identity] = new
     assert held(index) <= 2 * held(loaded(list(model.values()), len(model))) + 1_000_000
+    for identity in list(model)[20:]:
+        index.remove(identity)
+        del model[identity]
+    assert held(index) <= 2 * held(loaded(list(model.values()), len(model))) + 1_000_000
 
 
 def test_churn_does_not_grow_it() -> None:
     churn(operations=6_000, live=300, seed=1)
 
 
+GIVEN_BACK: dict[str, tuple[int, Make]] = {
+    "mixed": (12_000, CONDITIONS["mixed"]),
+    "many attributes": (3_000, CONDITIONS["many attributes"]),
+    "a name each": (3_000, lambda i: f"n{i} = 1"),
+    "two names each": (1_500, lambda i: f"n{i} > {i} AND previous.n{i} = 's{i}'"),
+    "every name often": (6_000, lambda i: f"n{i % 1_000} = {i}"),
+}
+
+
+@pytest.mark.parametrize("order_of", ["at random", "the latest first", "the earliest first"])
+@pytest.mark.parametrize("what", GIVEN_BACK)
 @pytest.mark.parametrize("how", ["one by one", "in sevens", "at once"])
-def test_what_is_removed_is_given_back(how: str) -> None:
-    size = {"one by one": 1, "in sevens": 7, "at once": 12_000}[how]
-    new = subscriptions(12_000, CONDITIONS["mixed"], TOPICS["deep"])
+def test_what_is_removed_is_given_back(how: str, what: str, order_of: str) -> None:
+    count, make = GIVEN_BACK[what]
+    size = {"one by one": 1, "in sevens": 7, "at once": count}[how]
+    new = subscriptions(count, make, TOPICS["deep"])
     index = loaded(new, 1000)
     order = list(range(len(new)))
-    Random(3).shuffle(order)
+    if order_of == "at random":
+        Random(3).shuffle(order)
+    elif order_of == "the latest first":
+        order.reverse()
     for at in range(0, len(new) - 100, size):
         index.remove_many(order[at : min(at + size, len(new) - 100)])
     left = [new[i] for i in order[-100:]]

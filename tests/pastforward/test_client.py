@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path as File
 from typing import Any
 
+import numpy as np
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
 from confluent_kafka import Consumer, TopicPartition
@@ -19,7 +20,7 @@ from pastforward import client as client_module
 from pastforward.broker import Broker
 from pastforward.client import Best
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
-from pastforward.schemas import Notification, Publication, SchemaError, encode
+from pastforward.schemas import Notification, Predicate, Publication, SchemaError, encode
 from pastforward.settings import load
 from pastforward.streams.stages.outgoing import partition_of
 from pastforward.topics import TO_THE_END, connect, ensure
@@ -58,6 +59,26 @@ def test_past_and_live(client: Client) -> None:
     # and the last publication may have come before the withdrawal
     rest = list(islice((n for n in told if n.subscription_id == "all"), 4))
     assert {n.phase for n in rest} == {"past"}
+
+
+def test_values_and_times_may_be_numpys(client: Client) -> None:
+    told = client.notifications("numpy", timeout=30)
+    asked = ((Predicate("price", "<", np.int64(100)),),)
+    topic = np.str_("9.1")
+    with client.subscribe(asked, subscriber_id=np.str_("numpy"), topic=topic, starts_at=np.timedelta64(-5, "m")):
+        attributes: Any = {np.str_("price"): np.float32(0.5), "at": Point(np.float64(1), 2), "ok": np.bool_(True)}
+        at = np.datetime64(datetime.now(UTC).replace(tzinfo=None), "ms")
+        client.publish(attributes, topic=topic, publication_id=np.str_("plain"), published_at=at)
+        found = next(told)
+    assert (found.publication_id, found.published_at) == ("plain", int(at.astype("datetime64[us]").astype(int)))
+    with pytest.raises(SchemaError, match=r"attribute 'at'\.lon must be a number, not 'a'"):
+        client.publish({"at": Point("a", "b")})  # type: ignore[arg-type]
+    with pytest.raises(
+        SchemaError, match="'now' is no time: write an aware datetime, integer microseconds, or a timedelta"
+    ):
+        client.publish(published_at="now")  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match=r"NaT.* is no time in the years 1 to 9999"):
+        client.publish(published_at=np.datetime64("NaT"))
 
 
 def test_who_listens_comes_to_an_end_when_the_client_is_closed(broker: Broker, client: Client) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import matching.predicates
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from aiokafka import TopicPartition
@@ -14,12 +17,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
-from pastforward.matching.conditions.values import Box
-from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Withdrawal, acceptance, encode
+from pastforward.matching import Index
+from pastforward.matching.conditions.values import Box, Path
+from pastforward.schemas import (
+    Best,
+    BestOffer,
+    CanonicalPublication,
+    CanonicalSubscription,
+    Notification,
+    Predicate,
+    Publication,
+    Rendezvous,
+    SchemaError,
+    Subscription,
+    Version,
+    Withdrawal,
+    acceptance,
+    encode,
+)
 from pastforward.schemas.acceptance import Rules, accept_publication, accept_subscription
 from pastforward.schemas.codec import Format
+from pastforward.schemas.limits import MAX_ID_BYTES, MAX_TIME
+from pastforward.schemas.records import Disjuncts, Where
 from pastforward.spark_batch.decode import decode_batch
 from pastforward.spark_batch.in_force import InForce
+from pastforward.streams.matcher.engine import add_to
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory, Scheme, make_scheme
@@ -29,6 +51,7 @@ from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.topics import Topics
 from tests import bad_records
 from tests.bad_records import PUBLISHED, SUBSCRIBED, Sent, key_of
+from tests.matching import strategies as language
 from tests.schemas import strategies
 from tests.schemas.fuzz import mutated
 
@@ -40,20 +63,65 @@ Decision = str | None  # the words of the refusal; None: accepted
 names = strategies.ids | st.sampled_from(
     ["x", "y", "previous.x", "previous.", "previous", "n" * 255, "n" * 256, "ü" * 127, "ü" * 128]
 )
-wheres = strategies.wheres | st.sampled_from(
-    [
-        "x = 1",
-        "x > 1 AND x < 1",
-        "previous.x > 1",
-        "x = 1 OR previous.x IS NULL",
-        "kind LIKE 'a%' AND NOT road IN ('b', 'c')",
-        "x >",
-        "(" * 30 + "x = 1" + ")" * 30,
-        f"p = PATH '{'.'.join(['1'] * 64)}'",
-        f"p = PATH '{'.'.join(['1'] * 65)}'",
-        "within(p, CIRCLE(1, 2, 3))",
+DEEPEST, LARGEST = ".".join(["1"] * 64), ".".join([str(2**63 - 1)] * 64)
+FIRST, LAST = "TIMESTAMP '0001-01-01T00:00:00Z'", "TIMESTAMP '9999-12-31T23:59:59.999999Z'"
+EDGES = [
+    *(f"p {operator} PATH '{path}'" for operator in ("=", "!=", "<", "<=", ">", ">=") for path in (DEEPEST, LARGEST)),
+    *(
+        f"{relation}(p, PATH '{path}')"
+        for relation in ("within", "contains", "overlaps")
+        for path in (DEEPEST, LARGEST)
+    ),
+    *(f"NOT {relation}(p, PATH '{path}')" for relation in ("within", "overlaps") for path in (DEEPEST, LARGEST)),
+    f"p >= PATH '{DEEPEST}' AND p != PATH '{DEEPEST}'",
+    f"p NOT BETWEEN PATH '{DEEPEST}' AND PATH '{LARGEST}'",
+    f"p = PATH '{DEEPEST}.1'",
+    f"p > PATH '{DEEPEST}.0'",
+    *(f"t {operator} {time}" for operator in ("=", "!=", "<", "<=", ">", ">=") for time in (FIRST, LAST)),
+    f"t NOT BETWEEN {FIRST} AND TIMESTAMP '2026-01-01'",
+    *("x > 9223372036854775807", "x < -9223372036854775808", "x > 9223372036854775806.5", "x != -INFINITY"),
+    *("x > INFINITY", "x >= INFINITY", "x > 1.7976931348623157e308", "x < -1.7976931348623157e308", "x > 5e-324"),
+    *("p = POINT(180, 90)", "p = POINT(-180, -90)", "p = POINT(200, 0)", "p != POINT(0, 90.5)", "p = POINT(1e308, 0)"),
+    *("x WITHIN POINT(1, 1e3)", "x CONTAINS POINT(180, -90)", "NOT x OVERLAPS POINT(-181, 0)"),
+    *(
+        "within(p, CIRCLE(180, -90, 1e300))",
         "within(p, CIRCLE(1, 200, 3))",
-    ]
+        "overlaps(p, BOX(-1e308, -1e308, 1e308, 1e308))",
+    ),
+    *(f'"{name}" = 1' for name in ("n" * 255, "n" * 256, "ü" * 127, "ü" * 128, "a\0b", "\0", "~x", " ", "\U0010ffff")),
+    *(f'previous."{"n" * size}" = 1' for size in (246, 247)),
+    *("x > ''", "x < ''", "x <= ''", "x > '\U0010ffff'", "x LIKE '\U0010ffff%'", "x = 'a\0b'", "x LIKE '\0%'"),
+]
+
+
+def sent_as(asked: Sequence[Sequence[matching.predicates.Predicate]]) -> Disjuncts:
+    """The structured form as records have it."""
+    return tuple(
+        tuple(
+            Predicate(name, operator, values=value)
+            if isinstance(value, tuple)
+            else Predicate(name, operator, value, high)  # type: ignore[arg-type]
+            for name, operator, value, high in disjunct
+        )
+        for disjunct in asked
+    )
+
+
+asked = language.texts() | language.structured().map(sent_as) | st.sampled_from(EDGES)
+wheres = (
+    strategies.wheres
+    | asked
+    | st.sampled_from(
+        [
+            "x = 1",
+            "x > 1 AND x < 1",
+            "previous.x > 1",
+            "x = 1 OR previous.x IS NULL",
+            "kind LIKE 'a%' AND NOT road IN ('b', 'c')",
+            "x >",
+            "(" * 30 + "x = 1" + ")" * 30,
+        ]
+    )
 )
 
 
@@ -194,6 +262,25 @@ def test_the_catalogue_one_by_one(sent: Sent) -> None:
     assert kind == sent.kind
 
 
+@pytest.mark.parametrize("format", ["avro", "json"])
+@pytest.mark.parametrize("size", [0, 256, 512, 513])
+def test_a_name_is_told_the_limit_of_names(size: int, format: str) -> None:
+    """Whichever way it is read, and whatever it names."""
+    said = f"has {size} bytes: write 1 to 255"
+    for record in (
+        Publication("p", topic="1", attributes={"n" * 100: 1}),
+        Publication("p", topic="1", best=Best("n" * 100, "highest")),
+    ):
+        value = encode(record, "json").replace(b"n" * 100, b"n" * size)
+        if format == "avro":
+            raw = encode(record)
+            long = bytes((size * 2,)) if size < 64 else bytes((size * 2 & 0x7F | 0x80, size * 2 >> 7))
+            value = raw.replace(b"\xc8\x01" + b"n" * 100, long + b"n" * size)
+        (decision,) = check(SCHEMES[0], "publications", [b"p"], [value])
+        assert decision is not None
+        assert said in decision
+
+
 @pytest.mark.parametrize("topic", ["publications", "subscriptions"])
 def test_the_catalogue_in_bulk(topic: str) -> None:
     sent = [each for each in bad_records.ALL if each.topic == topic]
@@ -201,6 +288,55 @@ def test_the_catalogue_in_bulk(topic: str) -> None:
     assert [
         each.name for each, said in zip(sent, decisions, strict=True) if (said is None) != (each.kind is None)
     ] == []
+
+
+# ------------------------------------------------------------------------------------------------------------- and the matcher
+
+
+def check_readable(where: Where) -> None:
+    """Whoever accepts a condition promises that the matcher reads it, of a subscription and of a publication."""
+    try:
+        form = acceptance.normal_form(where)
+    except SchemaError:
+        return
+    said = None if acceptance.speaks_of_previous(form) else form
+    sent = [
+        CanonicalSubscription("s", "anna", Version(0, 0, 0), "1", "overlap", 0, None, "published", form),
+        CanonicalPublication("p", None, "1", 0, where=said),
+    ]
+    records = [Rendezvous("subscriptions", 0, 0, 0, 1, (0,), record) for record in sent]
+    columns = schemas.decode_rendezvous_chunk([encode(record) for record in records])
+    assert columns.errors == []
+    assert columns.where[:] == [form, said]
+    index = Index()
+    add_to(index, columns, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    assert len(index) == 1
+
+
+@settings(max_examples=300)
+@given(asked)
+def test_what_is_accepted_can_be_matched(where: Where) -> None:
+    check_readable(where)
+
+
+@pytest.mark.parametrize("where", EDGES, ids=lambda where: where[:40])
+def test_at_its_edge_a_condition_is_refused_or_can_be_matched(where: str) -> None:
+    check_readable(where)
+    key, value = b"k", encode(Publication(where=where, topic="1"))
+    check(SCHEMES[0], "publications", [key], [value])
+    check(SCHEMES[0], "subscriptions", [key], [encode(Subscription("k", "anna", where=where))])
+
+
+def test_a_bound_may_be_as_deep_as_a_path() -> None:
+    """It has a component more in normal form, which is read back."""
+    for operator, found in ((">", [False, False, True]), ("<=", [True, True, False])):
+        form = acceptance.normal_form(f"p {operator} PATH '{DEEPEST}'")
+        record = CanonicalSubscription("s", "anna", Version(0, 0, 0), "", "overlap", 0, None, "published", form)
+        columns = schemas.decode_rendezvous_chunk([encode(Rendezvous("subscriptions", 0, 0, 0, 1, (0,), record))])
+        index = Index()
+        add_to(index, columns, np.zeros(1, np.int64), np.zeros(1, np.int64))
+        paths = [Path("1"), Path(DEEPEST), Path(DEEPEST[:-1] + "2")]
+        assert [bool(index.match({"p": path}, published_at=1)) for path in paths] == found
 
 
 # ------------------------------------------------------------------------------------------------------------------- sizes
@@ -265,6 +401,41 @@ def test_what_is_accepted_fits_the_rendezvous_topic(records: list[Publication]) 
             acceptance._ENTRY + len(n.encode()) + acceptance._text_bytes(v) for n, v in record.attributes.items()
         )
         assert len(written) <= counted + len(record.body or b"") + len(raw) + acceptance._SURROUNDING
+
+
+@pytest.mark.parametrize("character", ["\x01", '"', "a", "é", "\U0001f600"])
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_what_a_best_offer_leads_to_fits_its_topic(character: str, format: Format) -> None:
+    """The largest text that is accepted, in the largest notification of it."""
+    size = len(orjson.dumps(character)) - 2
+    text = character * ((acceptance._LARGEST_TOLD - 2) // size)
+    acceptance._check_told("x", [text])
+    with pytest.raises(SchemaError, match="bytes in JSON"):
+        acceptance._check_told("x", [text + character])
+    longest = "\x01" * MAX_ID_BYTES
+    topic, moment = LARGEST, MAX_TIME
+    encode(
+        Notification(
+            *(
+                "0" * 32,
+                longest,
+                "2147483647-9223372036854775807",
+                longest,
+                longest,
+                "publisher",
+                topic,
+                moment,
+                moment,
+                "best",
+            ),
+            earlier_ids=(longest,) * 100,
+            value=text,
+        ),
+        format,
+    )
+    encode(
+        BestOffer(longest, topic, longest, "2147483647-9223372036854775807", longest, text, moment, 2**63 - 1), format
+    )
 
 
 # ----------------------------------------------------------------------------------------------- the routing in force

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -19,9 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
+from pastforward.matching.conditions.types import classify
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
-from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Version, Withdrawal
+from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, Version, Withdrawal, encode
 from pastforward.schemas import plain as checks
+from pastforward.schemas.acceptance import normal_form
 from pastforward.schemas.avro_plain import compile_reader
 from pastforward.schemas.codec import Format
 from pastforward.schemas.definitions import NAMES, current
@@ -32,6 +36,7 @@ from pastforward.schemas.limits import (
     MAX_RECORD_BYTES,
 )
 from pastforward.schemas.plain import plain_record
+from tests.matching import strategies as language
 from tests.schemas import reference
 from tests.schemas import strategies as some
 
@@ -454,3 +459,71 @@ def test_ids_that_begin_as_those_that_are_made_here_are_refused(key: bytes) -> N
         schemas.encode(Publication(key.decode()))
     (made,) = schemas.decode_publications([None], [b"{}"], 0, offset, now).publication_id
     assert made == b"~0-5"
+
+
+# ------------------------------------------------------------------------------------------------- values of other types
+
+
+@given(language.constants, st.integers(0, 11), st.sampled_from(["avro", "json"]))
+def test_values_may_be_of_numpy_or_subclasses(value: Any, which: int, format: Format) -> None:
+    """Published, and as constants of the structured form."""
+    if isinstance(value, float) and not math.isfinite(value) and format == "json":
+        return
+    dressed = language.dressed(value, which)
+    name, text, where = (language.dressed(each, which) for each in ("x", "1.4", "y = 1"))
+    best = Best(name, language.dressed("highest", which))
+    sent = Publication(
+        text, text, text, np.int64(5), language.Whole(6), {name: dressed}, where, best, np.bool_(True), np.bytes_(b"b")
+    )
+    plain = Publication("1.4", "1.4", "1.4", 5, 6, {"x": value}, "y = 1", Best("x", "highest"), True, b"b")
+    assert encode(sent, format) == encode(plain, format)
+    assert schemas.decode_publication(b"1.4", encode(sent, format)).attributes == {"x": value}
+    asked: Any = ((Predicate(name, "in", values=(dressed, dressed)), Predicate(name, "=", dressed)),)
+    same: Any = ((Predicate("x", "in", values=(value, value)), Predicate("x", "=", value)),)
+    assert encode(Subscription(text, text, where=asked), format) == encode(
+        Subscription("1.4", "1.4", where=same), format
+    )
+    assert normal_form(asked) == normal_form(same)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Point("a", "b"), "attribute 'x'.lon must be a number, not 'a'"),  # type: ignore[arg-type]
+        (Point(10**400, 0), "attribute 'x'.lon is inf: write a finite number"),
+        (Point(0, -(10**400)), "attribute 'x'.lat is -?inf: write a finite number"),
+        (Point(True, False), "attribute 'x'.lon must be a number, not True"),
+        (Point(np.True_, np.False_), "attribute 'x'.lon must be a number, not True"),  # type: ignore[arg-type]
+        (Point(np.float64("nan"), 0), "attribute 'x'.lon is nan: write a finite number"),
+        (Point(np.float32(181), 0), "attribute 'x'.lon is 181.0: write -180 to 180 degrees"),
+        (Circle(0, 0, np.int8(-1)), "attribute 'x'.radius_m is -1.0: a radius is not negative"),
+        (Box(0, 0, None, 0), "attribute 'x'.max_x must be a number, not None"),  # type: ignore[arg-type]
+        (Path(5), "attribute 'x' must be a string, not 5"),  # type: ignore[arg-type]
+        (np.uint64(2**64 - 1), "attribute 'x' is 18446744073709551615, which does not fit 64 bits"),
+        (np.datetime64("NaT"), "is no time in the years 1 to 9999: write one, or leave it out"),
+        (np.datetime64("20000-01-01"), "attribute 'x' is .* outside the years 1 to 9999"),
+        (np.datetime64(2**62, "s"), "is no time in the years 1 to 9999"),
+        (np.timedelta64(1, "s"), "attribute 'x' must be true, false, a number"),
+        (np.timedelta64(1, "ns"), "attribute 'x' must be true, false, a number"),
+        (np.array([1]), "attribute 'x' must be true, false, a number"),
+        (np.bytes_(b"a"), "attribute 'x' must be true, false, a number"),
+        (np.complex64(1), "attribute 'x' must be true, false, a number"),
+        (Decimal(1), "attribute 'x' must be true, false, a number"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_what_is_no_value_is_said(value: Any, said: str, format: Format) -> None:
+    with pytest.raises(SchemaError, match=said):
+        encode(Publication("p", attributes={"x": value}), format)
+    # and conditions and the index treat it alike: it compares with nothing
+    assert classify(value) is None or isinstance(value, np.datetime64)
+
+
+def test_times_of_numpy_are_utc_and_cut_off_at_the_microsecond() -> None:
+    fine = np.datetime64("2026-01-01T00:00:00.123456789")
+    sent = encode(Publication("p", attributes={"x": fine, "y": np.datetime64("2026-01-01")}))
+    read = schemas.decode_publication(b"p", sent).attributes
+    assert read["x"] == datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)
+    assert read["y"] == datetime(2026, 1, 1, tzinfo=UTC)
+    assert [classify(fine), classify(np.datetime64("2026-01-01"))] == [classify(read["x"]), classify(read["y"])]

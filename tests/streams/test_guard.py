@@ -21,8 +21,10 @@ from pastforward.errors import UserError
 from pastforward.matching import Index
 from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import (
+    Best,
     CanonicalPublication,
     CanonicalSubscription,
+    Publication,
     Rendezvous,
     Version,
     decode_best_offer,
@@ -30,6 +32,9 @@ from pastforward.schemas import (
     decode_notification,
     encode,
 )
+from pastforward.schemas.acceptance import accept_publication
+from pastforward.schemas.codec import Format
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_KEY_BYTES
 from pastforward.state import Store, StoreError
 from pastforward.streams.matcher import chunk as chunk_module
 from pastforward.streams.matcher import duplicates as repeats
@@ -38,7 +43,7 @@ from pastforward.streams.matcher import matcher as matcher_module
 from pastforward.streams.matcher import memory_index, reporting
 from pastforward.streams.matcher.best_offers import Auctions
 from pastforward.streams.matcher.duplicates import Repeats
-from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.engine import Effects, Engine
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.matcher.subscribers import Subscribers
 from pastforward.streams.reference import Partition
@@ -46,6 +51,7 @@ from pastforward.streams.router import router as router_module
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Scheme, make_scheme
+from pastforward.streams.routing.dewey import Dewey
 from pastforward.streams.stages.guard import in_halves, is_fault
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
@@ -156,13 +162,29 @@ STEPS: list[tuple[Any, str]] = [
     (chunk_module.Chunk, "_finish"),
     (Engine, "_note_repeats"),
     (Repeats, "forget"),
+    (Effects, "columns"),
     (matcher_module, "encode_notifications"),
+    (matcher_module, "check_sizes"),
     (matcher_module, "encode"),
     (matcher_module, "encode_progress"),
     (Outgoing, "send_keyed"),
+    (Outgoing, "_spread"),
+    (Outgoing, "send"),
+    (Outgoing, "log"),
+    (Matcher, "_count"),
     (Index, "remove_many"),
 ]
-ALWAYS_REACHED = ("decode_rendezvous_chunk", "_subscriptions", "_store", "_publications", "_auctions", "_finish")
+ALWAYS_REACHED = (
+    "columns",
+    "encode_progress",
+    "_count",
+    "decode_rendezvous_chunk",
+    "_subscriptions",
+    "_store",
+    "_publications",
+    "_auctions",
+    "_finish",
+)
 
 
 @dataclass
@@ -206,8 +228,10 @@ class Trap:
 class Matchers(Engines):
     """A matcher that is fed as a worker does it."""
 
+    format: Format = "avro"
+
     def send(self, chunk: list[Rendezvous]) -> Outgoing:
-        matcher = Matcher(self.engine, Sinks(TOPICS, 1, "avro", None), Metrics())
+        matcher = Matcher(self.engine, Sinks(TOPICS, 1, self.format, None), Metrics())
         records = as_records(chunk, len(self.kafka.log))
         outgoing = Outgoing.joined(in_halves(matcher.process, matcher.refuse, records))
         self._last = len(self.kafka.log)
@@ -220,21 +244,24 @@ def letters_of(outgoing: Outgoing) -> list[Any]:
     return [decode_dead_letter(value) for _, value in outgoing.outputs.get((TOPICS.dead_letters, 0), []) if value]
 
 
-some_steps = st.sampled_from(STEPS)
 some_bad = st.sets(st.integers(0, 40), min_size=1, max_size=15)
 between_chunks = st.lists(st.sampled_from(["go on", "commit", "restart", "rebuild"]), min_size=7, max_size=7)
 
 
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(logs(), some_cuts, some_layout, some_bad, some_steps, st.booleans(), between_chunks, st.integers(1, 10))
-@settings(max_examples=4 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def named(step: tuple[Any, str]) -> str:
+    return f"{step[0].__name__.rpartition('.')[2]}.{step[1]}"
+
+
+@pytest.mark.parametrize("step", STEPS, ids=named)
+@given(logs(), some_cuts, some_layout, some_bad, st.booleans(), st.booleans(), between_chunks, st.integers(1, 10))
+@settings(max_examples=EXAMPLES // 4, deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_the_matcher_raises_costs_the_record_that_causes_it(
-    in_memory: bool,
+    step: tuple[Any, str],
     log: list[Rendezvous],
     cuts: list[int],
     layout: str,
     bad: set[int],
-    step: tuple[Any, str],
+    in_memory: bool,
     after: bool,
     between: list[str],
     piece: int,
@@ -306,28 +333,61 @@ def test_what_was_refused_once_stays_refused_by_who_could_take_it(tmp_path: Any,
     assert [n.publication_id for n in told] == ["p0"]
 
 
-def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any) -> None:
-    """The next one goes on, and a restart passes it again."""
+@pytest.mark.parametrize("key", [None, b"k", b"k" * (5 << 20)], ids=["no key", "key", "key of 5 MiB"])
+def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: bytes | None) -> None:
+    """The next one goes on, and a restart passes it again. The letter fits its topic, whatever the key."""
     matchers = Matchers(str(tmp_path), "dual", True)
     matcher = Matcher(matchers.engine, Sinks(TOPICS, 1, "avro", None), Metrics())
-    garbage = SimpleNamespace(offset=0, timestamp=5, key=None, value=b"no record of ours")
+    garbage = SimpleNamespace(offset=0, timestamp=5, key=key, value=b"no record of ours")
     tick = SimpleNamespace(offset=1, timestamp=6, key=None, value=encode(Rendezvous("none", 0, 0, 0, 1, (0,))))
     outgoing = Outgoing.joined(in_halves(matcher.process, matcher.refuse, [garbage, tick]))
     (letter,) = letters_of(outgoing)
     assert (letter.topic, letter.offset, letter.value) == (TOPICS.rendezvous, 0, garbage.value)
     assert "offset 0 of the rendezvous log is no record of ours" in letter.reason
+    ((sent_key, sent_value),) = outgoing.outputs[TOPICS.dead_letters, 0]
+    assert sent_key == (None if key is None else key[:MAX_DEAD_LETTER_KEY_BYTES])
+    assert sent_value is not None
+    assert len(sent_key or b"") + len(sent_value) <= MAX_CANONICAL_BYTES
     assert (matchers.engine.applied, matchers.engine.progress.log_time) == (2, 6000)
     matchers.engine.close()
 
 
+def test_who_asks_for_an_offer_is_not_refused_for_its_size(tmp_path: Any) -> None:
+    """What is told in JSON of the largest publication that is accepted fits: nobody else pays for it."""
+    text = "\x01" * 600_000
+    asked = Publication("lot", topic="1", attributes={"x": text}, best=Best("x", "highest"))
+    accept_publication(asked)
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.format = "json"
+    lot = CanonicalPublication("lot", "bea", "1", START, None, Best("x", "highest"), attributes={"x": text})
+    assert letters_of(matchers.send([Rendezvous("publications", 0, 0, START, 1, (0,), lot)])) == []
+    asks = CanonicalSubscription("s", "anna", Version(START, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+    outgoing = matchers.send([Rendezvous("subscriptions", 0, 0, START, 1, (0,), asks)])
+    matchers.engine.close()
+    assert letters_of(outgoing) == []
+    told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+    assert [n.recipient_id for n in told if n.value == text] == ["anna", "bea"]
+
+
 # ---------------------------------------------------------------------------------------------- the routers
 
+LETTER_STEPS: list[tuple[Any, str]] = [
+    (router_module, "dead_letter"),
+    (router_module, "dead_letter_key"),
+    (router_module, "encode"),
+    (Outgoing, "send"),
+]
 PUBLICATION_STEPS: list[tuple[Any, str]] = [
     (router_module, "decode_publications"),
     (router_module, "accept_publications"),
+    (PublicationRouter, "_arrivals"),
     (PublicationRouter, "_send"),
+    (Dewey, "route_publications"),
     (router_module, "encode_rendezvous_publications"),
     (Outgoing, "send_columns"),
+    (Outgoing, "_spread"),
+    (PublicationRouter, "_count"),
+    *LETTER_STEPS,
 ]
 SUBSCRIPTION_STEPS: list[tuple[Any, str]] = [
     (router_module, "decode_subscriptions"),
@@ -338,9 +398,17 @@ SUBSCRIPTION_STEPS: list[tuple[Any, str]] = [
     (SubscriptionRouter, "_send"),
     (router_module, "encode_rendezvous_subscriptions"),
     (router_module, "digest_of"),
+    (SubscriptionRouter, "_arrivals"),
+    (SubscriptionRouter, "_withdrawal"),
+    (Dewey, "route_subscriptions"),
+    (Routes, "advance"),
+    (Routes, "get"),
+    (Routes, "unchanged"),
     (Routes, "put"),
     (Routes, "remove"),
-    (Outgoing, "send"),
+    (Outgoing, "log"),
+    (SubscriptionRouter, "_count"),
+    *LETTER_STEPS,
 ]
 
 
@@ -390,7 +458,16 @@ def check_router(
     letters = [decode_dead_letter(value) for _, value in Outgoing.joined(out).outputs[TOPICS.dead_letters, 0] if value]
     failed = {letter.offset for letter in letters if "Boom: bäng" in letter.reason}
     assert failed <= bad
-    if step[1] in ("decode_publications", "accept_publications", "decode_subscriptions", "_read"):
+    always = (
+        "decode_publications",
+        "accept_publications",
+        "decode_subscriptions",
+        "_read",
+        "_arrivals",
+        "advance",
+        "_count",
+    )
+    if step[1] in always:
         assert failed == bad & {record.offset for record in records}
     assert sent(out) == sent([plain.process([record]) for record in records if record.offset not in failed])
 
@@ -438,19 +515,21 @@ some_subscriptions = st.lists(
 some_few = st.sets(st.integers(0, 12), max_size=6)
 
 
-@given(some_publications, some_cuts, some_few, st.sampled_from(PUBLICATION_STEPS), st.booleans())
-@settings(max_examples=4 * EXAMPLES, deadline=None)
+@pytest.mark.parametrize("step", PUBLICATION_STEPS, ids=named)
+@given(some_publications, some_cuts, some_few, st.booleans())
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_whatever_the_router_of_publications_raises(
-    values: list[bytes], cuts: list[int], bad: set[int], step: tuple[Any, str], after: bool
+    step: tuple[Any, str], values: list[bytes], cuts: list[int], bad: set[int], after: bool
 ) -> None:
     records = [input_record(i, value, 5, b"p%d" % i) for i, value in enumerate(values)]
     check_router(lambda: publications_router(make_scheme("dewey", 3, 1)), records, cuts, bad, step, after)
 
 
-@given(some_subscriptions, some_cuts, some_few, st.sampled_from(SUBSCRIPTION_STEPS), st.booleans())
-@settings(max_examples=4 * EXAMPLES, deadline=None)
+@pytest.mark.parametrize("step", SUBSCRIPTION_STEPS, ids=named)
+@given(some_subscriptions, some_cuts, some_few, st.booleans())
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_whatever_the_router_of_subscriptions_raises(
-    named: list[tuple[bytes, bytes | None]], cuts: list[int], bad: set[int], step: tuple[Any, str], after: bool
+    step: tuple[Any, str], asked: list[tuple[bytes, bytes | None]], cuts: list[int], bad: set[int], after: bool
 ) -> None:
-    records = [input_record(i, value, 5, name) for i, (name, value) in enumerate(named)]
+    records = [input_record(i, value, 5, name) for i, (name, value) in enumerate(asked)]
     check_router(lambda: router(make_scheme("dewey", 3, 1)), records, cuts, bad, step, after)
