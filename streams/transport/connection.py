@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import faust
-from aiokafka.errors import NoBrokersAvailable
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
@@ -64,19 +63,6 @@ class Connection:
                 username=self.username, password=self.password, mechanism=self.mechanism, ssl_context=self.context
             )
         return faust.SSLCredentials(context=self.context) if self.context else None
-
-
-async def start(producer: Any) -> None:
-    """Starts one of aiokafka's producers; `NoBrokersAvailable` if the broker has answered, but that there is none.
-
-    A broker that was away for long says so until its own cluster has taken it back, and aiokafka fails on an assertion then.
-    """
-    try:
-        await producer.start()
-    except AssertionError as error:
-        if producer.client.cluster.brokers():
-            raise
-        raise NoBrokersAvailable("the cluster has not taken its broker back yet") from error
 
 
 def _context(settings: Settings) -> ssl.SSLContext:

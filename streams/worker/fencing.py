@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from pastforward.streams.transport.connection import Connection, start
-from pastforward.streams.worker.sender import RETRY_MS, Commit
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.producer import RETRY_MS, start
+from pastforward.streams.worker.sender import Commit
 
 
 class Claim(NamedTuple):

@@ -15,11 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -30,19 +28,24 @@ from aiokafka.errors import (
 )
 
 from pastforward.settings import SECOND, Settings
-from pastforward.streams.stages.outgoing import Outgoing, Place, Records
-from pastforward.streams.transport.connection import Connection, start
+from pastforward.streams.stages.outgoing import Outgoing, Records
+from pastforward.streams.transport.connection import Connection
+from pastforward.streams.transport.producer import (
+    Batches,
+    add_to_transaction,
+    failure_of,
+    give_up,
+    make_producer,
+    queue,
+    start,
+)
 from pastforward.streams.worker.offset_metadata import mark
 
 log = logging.getLogger("pastforward.worker")
 
-BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
-RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
-REQUEST_MAX: Final = 10 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
 LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
 TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more: some 100 MB
 
-DROPPED: Final = 5.0  # seconds that a producer which is given up has to end what it is doing
 
 # What a producer says whose transaction the broker has given up, or that somebody has fenced. Another one can go on.
 _OVER: Final = (
@@ -53,11 +56,9 @@ _OVER: Final = (
     OutOfOrderSequenceNumber,
 )
 
-_NO_HEADERS: Final[list[Any]] = []
 
 Offsets = dict[TopicPartition, tuple[int, str]]
 Commit = Callable[[Offsets], Awaitable[None]]
-Batches = Iterable[tuple[Place, Records]]
 
 
 class Interrupted(KafkaError):
@@ -104,42 +105,6 @@ def make_sender(
     if settings.delivery == "exactly-once":
         return ExactlyOnce(transactions)
     return AtLeastOnce(transactions, connection, rendezvous)
-
-
-def _producer(connection: Connection, **promise: Any) -> Any:
-    return AIOKafkaProducer(
-        **connection.arguments(),
-        **promise,
-        max_batch_size=BATCH,
-        max_request_size=REQUEST_MAX,
-        linger_ms=0,
-        retry_backoff_ms=RETRY_MS,
-    )
-
-
-async def _queue(producer: Any, batches: Batches) -> list[Any]:
-    """Queues whole batches; the futures tell when they are safe."""
-    futures = []
-    for (topic, partition), records in batches:
-        begin = 0
-        while begin < len(records):
-            batch = producer.create_batch()
-            begin += _append(batch, records, begin)
-            futures.append(await producer.send_batch(batch, topic, partition=partition))
-    return futures
-
-
-def _append(batch: Any, records: Records, begin: int) -> int:
-    """Fills a batch; returns how many records it took. Past aiokafka's `append`, which costs as much again as what it calls."""
-    append = batch._builder.append
-    taken = 0
-    for key, value in islice(records, begin, None):
-        if append(taken, None, key, value, _NO_HEADERS) is None:
-            break
-        taken += 1
-    batch._relative_offset = taken
-    batch.close()
-    return taken
 
 
 class Chunk(NamedTuple):
@@ -203,7 +168,9 @@ class Transactions:
     ) -> None:
         # An owner that hangs must not stall readers for much longer than the group tolerates it; but a busy machine needs its time.
         self._limit = max(settings.session_timeout / SECOND, LEAST_LIMIT)
-        self._producer = _producer(connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit))
+        self._producer = make_producer(
+            connection, transactional_id=name, transaction_timeout_ms=int(1000 * self._limit)
+        )
         self.name = name
         self._group = group
         self._topic_ids = topic_ids
@@ -245,9 +212,9 @@ class Transactions:
 
     def _check(self) -> None:
         """A producer that has died between two transactions would only say that no other can begin."""
-        task = self._producer._sender.sender_task
-        if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
-            raise task.exception()
+        error = failure_of(self._producer)
+        if error is not None:
+            raise error
 
     async def _attempt(self, batches: Callable[[Outgoing], Iterable[Batches]], chunks: list[Chunk]) -> None:
         producer = self._producer
@@ -261,44 +228,15 @@ class Transactions:
         await producer.begin_transaction()
         # All partitions at once: one request adds them to the transaction, and one carries the records. Sent one by one, the first
         # would leave alone. The offsets go beside the records.
-        for some in together:
-            for (topic, partition), _ in some:
-                producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))
+        add_to_transaction(producer, (place for some in together for place, _ in some))
         waiting: list[Awaitable[Any]] = []
         for some in together:
-            waiting += await _queue(producer, some)
+            waiting += await queue(producer, some)
         if offsets:
             waiting.append(producer.send_offsets_to_transaction(offsets, self._group))
         if waiting:
             await asyncio.gather(*waiting)
         await producer.commit_transaction()
-
-
-_given_up: set[asyncio.Task[None]] = set()
-
-
-def give_up(producer: Any) -> None:
-    """Ends a producer without waiting for what it was sending, which may never come to an end: whoever takes over fences it."""
-
-    def pass_over(answer: asyncio.Future[Any]) -> None:
-        if not answer.cancelled():
-            answer.exception()  # nobody waits for it any more
-
-    async def end() -> None:
-        producer._closed = True
-        transactions = producer._txn_manager
-        answers = [answer for _, _, answer in transactions._pending_txn_offsets]
-        for answer in [*answers, *filter(None, [transactions._transaction_waiter])]:
-            answer.add_done_callback(pass_over)
-        with suppress(Exception, asyncio.CancelledError):
-            async with asyncio.timeout(DROPPED):
-                await producer._sender.close()
-        with suppress(Exception):
-            await producer.client.close()
-
-    task = asyncio.create_task(end())
-    _given_up.add(task)
-    task.add_done_callback(_given_up.discard)
 
 
 def _outputs_and_changelog(outgoing: Outgoing) -> Iterable[Batches]:
@@ -341,7 +279,7 @@ class AtLeastOnce:
     def __init__(self, transactions: Transactions, connection: Connection, rendezvous: str) -> None:
         self.name = transactions.name
         self._rendezvous = rendezvous
-        self._routing, self._telling = (_producer(connection, enable_idempotence=True) for _ in range(2))
+        self._routing, self._telling = (make_producer(connection, enable_idempotence=True) for _ in range(2))
         self._transactions = transactions
         self._outputs = _Joined(self._send_outputs)
         self._settling = _Joined(self._settle)
@@ -385,7 +323,7 @@ class AtLeastOnce:
             raise self._transactions.failure
         outputs = Outgoing.joined(chunk.outgoing for chunk in chunks).outputs
         routed = {place: outputs.pop(place) for place in [place for place in outputs if place[0] == self._rendezvous]}
-        return [*await _queue(self._routing, routed.items()), *await _queue(self._telling, outputs.items())]
+        return [*await queue(self._routing, routed.items()), *await queue(self._telling, outputs.items())]
 
     async def _settle(self, chunks: list[Chunk]) -> None:
         await self._transactions.run(_latest_changelog, chunks)

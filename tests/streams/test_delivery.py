@@ -222,7 +222,7 @@ def test_exactly_once_nothing_is_sent_before_its_transaction_is_committed(monkey
     async def run() -> None:
         made = transactions()
         made._producer = Producer()
-        monkeypatch.setattr(delivery, "_queue", queue)
+        monkeypatch.setattr(delivery, "queue", queue)
         outgoing = Outgoing()
         outgoing.send("out", (0,), b"k", b"v")
         outgoing.log("log", 0, b"k", b"v")
@@ -275,7 +275,7 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_and_off
         fenced = transactions()
         fenced._producer = Producer()
         sender = AtLeastOnce(fenced, CONNECTION, "rendezvous")
-        monkeypatch.setattr(delivery, "_queue", queue)
+        monkeypatch.setattr(delivery, "queue", queue)
 
         def chunk(partition: TopicPartition, number: int) -> Chunk:
             outgoing = Outgoing()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import struct
 from collections import OrderedDict
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -148,3 +150,23 @@ def test_inputs_gather_when_the_loop_is_busy_and_the_log_does_not(monkeypatch: p
     assert again == pytest.approx(0.02)
     clock[0] += 0.021
     assert asked() == (everything, 500, 0.2)
+
+
+def test_the_private_parts_of_aiokafka_that_the_producers_use_are_there() -> None:
+    """`streams.transport.producer` names them: a new version that has changed one fails here, not in a worker."""
+
+    async def run() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers="nowhere:1", transactional_id="t")
+        assert producer._sender.sender_task is None
+        assert inspect.iscoroutinefunction(producer._sender.close)
+        assert producer._closed is False
+        transactions = producer._txn_manager
+        assert list(inspect.signature(transactions.maybe_add_partition_to_txn).parameters) == ["tp"]
+        assert list(transactions._pending_txn_offsets) == []
+        assert transactions._transaction_waiter is None
+        batch = producer.create_batch()
+        assert batch._relative_offset == 0
+        assert batch._builder.append(0, None, b"k", b"v", []) is not None
+        await producer.stop()
+
+    asyncio.run(run())
