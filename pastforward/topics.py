@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -16,8 +15,6 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 
-log = logging.getLogger("pastforward.topics")
-
 T = TypeVar("T")
 
 DAY_MS: Final = 86_400_000
@@ -27,6 +24,7 @@ LARGE: Final = (
 )  # an input record may have 1 MiB; with its envelope, as a dead letter or told to somebody, it is larger
 LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, each of them up to LARGE
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
+ANSWER: Final = 5.0  # seconds for one that can be made again
 CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
@@ -196,15 +194,24 @@ def connect(settings: Settings, bootstrap: str) -> AdminClient:
     raise UserError(f"cannot reach Kafka at {bootstrap}: {reason}; {advice}")
 
 
-def topic_ids(settings: Settings, bootstrap: str, names: list[str]) -> dict[str, str]:
-    """The id that Kafka gave each topic when it was made; without those that are not told."""
-    admin = make_client(AdminClient, client_config(settings, bootstrap, error_cb=Trouble(), log_level=0))
-    found = {}
-    for name, future in admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT).items():
+def quiet_admin(settings: Settings, bootstrap: str) -> AdminClient:
+    """One that says nothing while the broker is away."""
+    return cast(
+        AdminClient, make_client(AdminClient, client_config(settings, bootstrap, error_cb=Trouble(), log_level=0))
+    )
+
+
+def topic_ids(admin: AdminClient, names: list[str]) -> dict[str, str | None]:
+    """The id that Kafka gave each topic when it was made; None: there is no such topic. Raises `KafkaException` if nobody answers."""
+    admin.poll(0)  # what it has to say of the time since the last call
+    found: dict[str, str | None] = {}
+    for name, future in admin.describe_topics(TopicCollection(names), request_timeout=ANSWER).items():
         try:
             found[name] = str(future.result().topic_id)
         except KafkaException as error:
-            log.debug("the id of %s is not known: %s", name, text_of(error))
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            found[name] = None
     return found
 
 

@@ -35,6 +35,7 @@ from pastforward.schemas import (
     decode_subscription,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
+from pastforward.schemas.limits import MADE_UP
 from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings, show_duration
 from pastforward.streams.matcher.notification_id import notification_id
@@ -46,6 +47,12 @@ from pastforward.streams.worker.directory import group_of, read_directory
 from pastforward.topics import Topics
 
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
+OUTCOMES: Final = (
+    "matched",
+    "not yet processed",
+    "not matched",
+    "unknown",
+)  # of several events: the first that is true of one
 Progress = Callable[[str, int, int], None]  # what is searched, how far, of how many
 
 
@@ -59,7 +66,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Place:
-    """A record in the log, and everything that its origin tells."""
+    """A record of an input, and what its origin tells."""
 
     partition: int
     offset: int
@@ -82,6 +89,7 @@ class Explainer:
         self._topics = Topics(settings.topic_prefix)
         self._progress = progress or (lambda what, done, total: None)
         self._admin = topics_module.connect(settings, bootstrap)
+        self._step = 0  # how far the stamps of an input have gone back: a search by time begins as much earlier
 
     def explain(self, subscription_id: str, publication_id: str) -> Verdict:
         try:
@@ -95,8 +103,7 @@ class Explainer:
             self._group = group_of(self._settings, version)
             self._scheme = view.versions[version].make()
             subscription = self._subscription(subscription_id)
-            publication, published = self._publication(publication_id)
-            verdict = self._pair(subscription, publication, published)
+            verdict = self._any(subscription, publication_id)
             if verdict.outcome == "not matched" and self._versions > 1:
                 came = _time(subscription.version.arrived_at)
                 verdict.reasons.append(f"this is the version that came at {came}; an earlier one may have matched")
@@ -147,21 +154,30 @@ class Explainer:
                     else:
                         raise KafkaException(error)
 
+    def _input(self, topic: str, partition: int) -> Iterator[tuple[Any, int]]:
+        """All records of a partition of an input, each with its arrival: the highest stamp so far."""
+        highest = 0
+        for message in self._scan(topic, partition):
+            stamp = int(message.timestamp()[1]) * 1000
+            highest = max(highest, stamp)
+            self._step = max(self._step, highest - stamp)
+            yield message, highest
+
     def _committed(self, topic: str, partition: int) -> int:
         asked = ConsumerGroupTopicPartitions(self._group, [TopicPartition(topic, partition)])
         (future,) = self._admin.list_consumer_group_offsets([asked]).values()
         return max([0, *(int(tp.offset) for tp in future.result().topic_partitions)])
 
-    def _by_key(self, topic: str, key: str) -> Iterator[Any]:
-        """Records of a key: from the partition that it belongs to; if there are none, from all, as clients may differ."""
+    def _by_key(self, topic: str, key: str) -> Iterator[tuple[Any, int]]:
+        """Records of a key, with their arrivals: from its own partition; if there are none, from all, as clients may differ."""
         wanted = key.encode()
         own = partition_of(wanted, self._count)
         seen = False
         for partition in [own, *(p for p in range(self._count) if p != own)]:
-            for message in self._scan(topic, partition):
+            for message, arrived_at in self._input(topic, partition):
                 if message.key() == wanted:
                     seen = True
-                    yield message
+                    yield message, arrived_at
             if seen:
                 return
 
@@ -172,59 +188,90 @@ class Explainer:
         current: CanonicalSubscription | None = None
         refused = ""
         last: Any = None
+        arrived_at = 0
         self._versions = 0
-        for message in self._by_key(self._topics.subscriptions, name):
+        for message, arrived_at in self._by_key(self._topics.subscriptions, name):
             last = message
             try:
                 read = decode_subscription(message.key(), message.value(), self._registry)
                 if isinstance(read, Withdrawal):
                     current = None
                     continue
-                current = self._canonical(read, message)
+                current = self._canonical(read, message, arrived_at)
                 self._versions += 1
             except SchemaError as error:
                 refused = error.reason
         if last is None:
             raise NotThere("unknown", f"no subscription {name!r} is in {self._topics.subscriptions}")
         if current is None and last.value() is None:
-            raise NotThere("unknown", f"the subscription was withdrawn at {_time(_arrival(last))}")
+            raise NotThere("unknown", f"the subscription was withdrawn at {_time(arrived_at)}")
         if current is None:
             raise NotThere("not matched", f"the subscription was refused: {refused}")
         self._check_routed(self._topics.subscriptions, current.version.partition, current.version.offset)
         return current
 
-    def _canonical(self, read: Subscription, message: Any) -> CanonicalSubscription:
-        version = Version(_arrival(message), message.partition(), message.offset())
+    def _canonical(self, read: Subscription, message: Any, arrived_at: int) -> CanonicalSubscription:
+        version = Version(arrived_at, message.partition(), message.offset())
         accept_subscription(read, arrived_at=version.arrived_at)
         return canonical_subscription(read, version, normal_form(read.where))
 
-    def _publication(self, name: str) -> tuple[CanonicalPublication, Place]:
-        """The first of that id; whatever repeats it is dropped."""
-        for message in self._publications(name):
-            place = Place(message.partition(), message.offset(), _arrival(message))
+    def _any(self, s: CanonicalSubscription, name: str) -> Verdict:
+        """An event is known by id and topic. Of one id, those whose topic overlaps the subscription's count; if there are none, all."""
+        found = self._publications(s, name)
+        query = query_of(s)
+        near = [each for each in found.values() if oracle.topics_fit(query, offer_of(each[0], {}))]
+        told: dict[str, Verdict] = {}
+        for publication, place in near or found.values():
             try:
-                read = decode_publication(message.key(), message.value(), self._registry)
-                where = accept_publication(read)
-            except SchemaError as error:
-                raise NotThere("not matched", f"the publication was refused: {error.reason}") from None
-            self._check_routed(self._topics.publications, place.partition, place.offset)
-            return canonical_publication(read, place.partition, place.offset, place.arrived_at, where), place
-        raise NotThere("unknown", f"no publication {name!r} is in {self._topics.publications}")
+                self._check_routed(self._topics.publications, place.partition, place.offset)
+                told[publication.topic] = self._pair(s, publication, place)
+            except NotThere as error:
+                told[publication.topic] = error.verdict
+        outcome = min((each.outcome for each in told.values()), key=OUTCOMES.index)
+        counted = {topic: each for topic, each in told.items() if each.outcome == outcome}
+        if len(told) == 1:
+            return next(iter(counted.values()))
+        return Verdict(
+            outcome, [f"at {topic!r}: {reason}" for topic, each in counted.items() for reason in each.reasons]
+        )
 
-    def _publications(self, name: str) -> Iterator[Any]:
-        yield from self._by_key(self._topics.publications, name)
-        # without a key: the id is in the value, or is the place itself
+    def _publications(self, s: CanonicalSubscription, name: str) -> dict[str, tuple[CanonicalPublication, Place]]:
+        """The first of that id at each topic; whatever repeats it is dropped."""
+        query = query_of(s)
+        found: dict[str, tuple[CanonicalPublication, Place]] = {}
+        refused = ""
+        for search in (self._by_key(self._topics.publications, name), self._without_key(name)):
+            for message, arrived_at in search:
+                place = Place(message.partition(), message.offset(), arrived_at)
+                try:
+                    read = decode_publication(message.key(), message.value(), self._registry)
+                    where = accept_publication(read)
+                except SchemaError as error:
+                    refused = error.reason
+                    continue
+                made = canonical_publication(read, place.partition, place.offset, place.arrived_at, where)
+                found.setdefault(made.topic, (made, place))
+            if any(oracle.topics_fit(query, offer_of(made, {})) for made, _ in found.values()):
+                return found
+        if refused and not found:
+            raise NotThere("not matched", f"the publication was refused: {refused}")
+        if not found:
+            raise NotThere("unknown", f"no publication {name!r} is in {self._topics.publications}")
+        return found
+
+    def _without_key(self, name: str) -> Iterator[tuple[Any, int]]:
+        """The id is in the value, or is the place itself."""
         for partition in range(self._count):
-            for message in self._scan(self._topics.publications, partition):
+            for message, arrived_at in self._input(self._topics.publications, partition):
                 if message.key() is None and self._unkeyed(message) == name:
-                    yield message
+                    yield message, arrived_at
 
     def _unkeyed(self, message: Any) -> str | None:
         try:
             read: Publication = decode_publication(None, message.value(), self._registry)
         except SchemaError:
             return None
-        return read.publication_id or f"{message.partition()}-{message.offset()}"
+        return read.publication_id or f"{MADE_UP}{message.partition()}-{message.offset()}"
 
     def _check_routed(self, topic: str, partition: int, offset: int) -> None:
         reached = self._committed(topic, partition)
@@ -249,7 +296,7 @@ class Explainer:
         shared = sorted(set(here) & set(there))
         if not shared:
             return Verdict("not matched", [f"the scheme {self._scheme.name} sends them to {here} and {there}: content"])
-        since = min(s.version.arrived_at, published.arrived_at)
+        since = min(s.version.arrived_at, published.arrived_at) - self._step
         if s.self_join:
             since -= self._settings.hot_window  # the previous publication may be as old
         log = _Log(self._scan(self._topics.rendezvous, shared[0], since))
@@ -284,7 +331,7 @@ class Explainer:
     def _told(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
         wanted = notification_id(s.subscription_id, s.version, p.publication_id, p.topic)
         partition = partition_of(s.subscriber_id.encode(), self._count)
-        for message in self._scan(self._topics.notifications, partition, s.version.arrived_at):
+        for message in self._scan(self._topics.notifications, partition, s.version.arrived_at - self._step):
             if message.key() == s.subscriber_id.encode():
                 read = decode_notification(message.value(), self._registry)
                 if read.notification_id == wanted:
@@ -375,7 +422,7 @@ class _Log:
             elif isinstance(record, CanonicalPublication):
                 if place == (published.partition, published.offset):
                     self.published = message.offset()
-                elif self.published is None and record.publication_id == p.publication_id:
+                elif self.published is None and (record.publication_id, record.topic) == (p.publication_id, p.topic):
                     self.repeated = True
                 elif self.published is None and record.topic == p.topic:
                     valid = record.expires_at is None or record.expires_at > time
@@ -396,10 +443,6 @@ def _predicates(
     index = Index(algorithm="linear")
     index.add(s.subscription_id, s.where, semantics=s.semantics)
     return list(index.explain(s.subscription_id, p.attributes, previous=previous).reasons)
-
-
-def _arrival(message: Any) -> int:
-    return int(message.timestamp()[1]) * 1000
 
 
 def _time(micros: int | None) -> str:

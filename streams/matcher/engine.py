@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -66,6 +67,7 @@ class Engine:
         self.version = version  # of the routing; a pair of two records from before it is another engine's to report
         self.hot_window = self._configured = hot_window
         self.progress = Progress(hot_window=hot_window)
+        self.lost: Counter[str] = Counter()  # what a recovery could not take, by reason
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
         self.repeats = Repeats(store)
@@ -298,10 +300,12 @@ class Engine:
 
     def _cannot_hold(self, value: bytes, error: Exception) -> None:
         log.error("partition %d: a subscription cannot be held any more: %r", self.number, value[:200], exc_info=error)
+        self.lost["unheld_subscription"] += 1
 
     def _reopen(self, payload: bytes, slot: int | None = None) -> Auction | None:
         def cannot(_: bytes, error: Exception) -> None:
             log.error("partition %d: an auction cannot be opened again", self.number, exc_info=error)
+            self.lost["unopened_auction"] += 1
 
         def reopen(payloads: Sequence[bytes]) -> Auction | None:
             return self.auctions.open(*auction_of(payloads[0]), payloads[0], slot)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from aiokafka import TopicPartition
 
 from pastforward.errors import UserError
@@ -35,6 +37,19 @@ def lost_changelog(topic: str, before: str, now: str) -> UserError:
         f"{topic} was deleted and made anew: its id was {before}, and is {now}. The subscriptions that it held are lost. Restore "
         f"that topic, or use another TOPIC_PREFIX and subscribe again"
     )
+
+
+def deleted(topic: str, before: Iterable[str]) -> UserError:
+    """`before`: its id, if it is known."""
+    known = "".join(f", whose id was {topic_id}," for topic_id in sorted(before)[:1])
+    return UserError(
+        f"{topic}{known} is not there any more. Restore the topic from a copy, or use another TOPIC_PREFIX and subscribe again"
+    )
+
+
+def another(topic: str, before: str, now: str) -> UserError:
+    """While a worker reads it, or somebody else does."""
+    return UserError(f"{topic} was deleted and made anew: its id was {before}, and is {now}. {_ANEW}")
 
 
 def made_anew(partition: TopicPartition, position: int, first: int, end: int, before: str, now: str) -> UserError:

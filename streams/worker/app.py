@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 
 import faust
 from aiokafka import TopicPartition
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from pastforward.schemas import Registry
 from pastforward.schemas.codec import Format
@@ -30,13 +32,13 @@ from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.stage import Stage
 from pastforward.streams.transport.connection import Connection
 from pastforward.streams.transport.consumer import NoTables, Polls, PollScheduler, PollTransport
-from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.assignment import CHECKED, Ownership
 from pastforward.streams.worker.directory import Tail, group_of
 from pastforward.streams.worker.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
-from pastforward.streams.worker.sender import Sender, make_sender
+from pastforward.streams.worker.sender import Interrupted, Sender, make_sender
 from pastforward.streams.worker.throttle import Courtesy
 from pastforward.streams.worker.web import serve_on
-from pastforward.topics import Topics, topic_ids
+from pastforward.topics import Topics, quiet_admin, text_of, topic_ids
 
 log = logging.getLogger("pastforward.worker")
 
@@ -75,6 +77,7 @@ class WorkerApp:
         self._listening = listening
         self._scheme = entry.make()
         self._budget = Budget(settings.memory_budget)
+        self._admin: AdminClient | None = None
         self.metrics = metrics
         self.app = self._make_app()
         self.ownership = Ownership(
@@ -142,6 +145,10 @@ class WorkerApp:
         async def complete(*_: Any, **__: Any) -> None:
             await self._guarded(self.ownership.takeover())
 
+        async def check() -> None:
+            await self._guarded(self.ownership.check_topics())
+
+        app.timer(CHECKED, traced=False)(check)
         app.on_partitions_revoked.connect(revoked, weak=False)
         app.on_rebalance_complete.connect(complete, weak=False)
         app.on_before_shutdown.connect(stopping, weak=False)
@@ -157,10 +164,15 @@ class WorkerApp:
         name = f"{self._group}-{uuid.uuid4().hex}"
         return make_sender(self._settings, self._group, self._connection, name, self._topics.rendezvous, topic_ids)
 
-    async def _topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+    async def _topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
         """Those of the changelogs as well."""
         known = {*names, self._topics.live, self._topics.routes}
-        return await asyncio.to_thread(topic_ids, self._settings, self._connection.bootstrap, sorted(known))
+        if self._admin is None:
+            self._admin = quiet_admin(self._settings, self._connection.bootstrap)
+        try:
+            return await asyncio.to_thread(topic_ids, self._admin, sorted(known))
+        except KafkaException as error:
+            raise Interrupted(f"Kafka has not told the ids of the topics: {text_of(error)}") from error
 
     async def _resume(self, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
         exactly_once = self._settings.delivery == "exactly-once"
@@ -204,6 +216,8 @@ class WorkerApp:
         except BaseException:
             engine.close()
             raise
+        for reason, count in engine.lost.items():
+            self.metrics.dropped.labels(reason).inc(count)
         return engine
 
     def _engine(self, number: int) -> Engine:
@@ -214,7 +228,8 @@ class WorkerApp:
         store = open_whole(
             lambda: open_store(
                 directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
-            )
+            ),
+            self.metrics.dropped.labels("state").inc,
         )
         return Engine(
             number,

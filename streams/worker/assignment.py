@@ -21,27 +21,31 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
+from pastforward.errors import UserError
 from pastforward.streams.matcher.matcher import Matcher
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.stage import Stage
 from pastforward.streams.transport.connection import Connection
-from pastforward.streams.transport.log_ends import lost_changelog, made_anew, out_of_range
+from pastforward.streams.transport.log_ends import another, deleted, lost_changelog, made_anew, out_of_range
 from pastforward.streams.transport.readback import both_ends
 from pastforward.streams.worker.fencing import Claim, claim
 from pastforward.streams.worker.lane import Lane
 from pastforward.streams.worker.memory import give_back
 from pastforward.streams.worker.offset_metadata import mark, read_mark
 from pastforward.streams.worker.recovery import Meter
-from pastforward.streams.worker.sender import Offsets, Sender, is_interruption
+from pastforward.streams.worker.sender import Interrupted, Offsets, Sender, is_interruption
 from pastforward.streams.worker.task import OVERTAKEN, Owned
 from pastforward.streams.worker.throttle import Courtesy
 
 log = logging.getLogger("pastforward.worker")
 
+CHECKED: Final = 10.0  # seconds between two looks at the ids of the topics: one small request
+UNKNOWN: Final = 5.0  # seconds that a topic may be unknown: not every broker hears at once of one that was just made
+AGAIN: Final = 0.5  # seconds until it is asked for again
 REJOIN: Final = 1.0  # seconds until the group is joined again: a broker that was away is asked for much at once
 
 MakeSender = Callable[[Mapping[str, str]], Sender]  # with the ids of the topics
-TopicIds = Callable[[Iterable[str]], Awaitable[dict[str, str]]]
+TopicIds = Callable[[Iterable[str]], Awaitable[dict[str, str | None]]]  # None: there is none of that name
 Resume = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
 MakeStage = Callable[[TopicPartition, int, int], Awaitable[Stage]]  # where it begins, and the highest arrival before
 
@@ -200,14 +204,16 @@ class Ownership:
         generation = self._app.consumer_generation_id
         await self.release()
         partitions = sorted(TopicPartition(*partition) for partition in self._app.consumer.assignment())
-        self._ids = await self._topic_ids(self._app.consumer._thread._consumer.subscription())
-        sender = self._make_sender(self._ids)
+        sender: Sender | None = None
         try:
+            self._ids = await self._present_ids()
+            sender = self._make_sender(self._ids)
             await sender.start()
             positions = await claim(partitions, sender.name, self._connection, self._claims, self._begin, self.commit)
             await self._refresh()  # what the last owners have said to the directory counts
         except BaseException as error:
-            await sender.stop()
+            if sender is not None:
+                await sender.stop()
             if isinstance(error, OVERTAKEN) or self._retired or generation != self._app.consumer_generation_id:
                 return  # the group has gone on, and will call again
             raise
@@ -238,6 +244,51 @@ class Ownership:
             self._lanes[key] = Lane(one.handle, one.silent, self.failed, partial(self._app.consumer.hold, key))
         self._complete = True
         log.info("owner of %d partitions", len(owned))
+
+    @property
+    def _subscribed(self) -> set[str]:
+        return set(self._app.consumer._thread._consumer.subscription())
+
+    async def check_topics(self) -> None:
+        """A topic that is deleted and made anew goes by the same name, and aiokafka reads on in it, or not at all. Raises `UserError`."""
+        if not self._complete or self._retired:
+            return  # a takeover looks for itself
+        taken = self._ids
+        try:
+            present = await self._present_ids()
+        except Interrupted as error:
+            log.debug("%s; it is asked again", error)
+            return
+        if taken is not self._ids or self._retired:
+            return
+        for topic in sorted(taken):
+            if taken[topic] != present[topic]:
+                raise self._anew(topic, taken[topic], present[topic])
+
+    async def _present_ids(self) -> dict[str, str]:
+        """Raises `UserError` if one of the topics is not there, and `Interrupted` if nobody answers."""
+        waited = 0.0
+        while True:
+            found = await self._topic_ids(self._subscribed)
+            missing = sorted(topic for topic, topic_id in found.items() if topic_id is None)
+            if not missing:
+                break
+            if waited >= UNKNOWN:
+                raise deleted(missing[0], (await self._earlier_ids()).get(missing[0], ()))
+            await asyncio.sleep(AGAIN)
+            waited += AGAIN
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
+
+    async def _see_all(self) -> None:
+        """The group gives nothing of a topic that its consumers do not see: they look again, and join again. Raises `Interrupted`."""
+        consumer = self._app.consumer._thread._consumer
+        unseen = sorted(topic for topic in self._subscribed if not consumer.partitions_for_topic(topic))
+        if unseen:
+            await consumer._client.force_metadata_update()
+            raise Interrupted(f"the partitions of {unseen[0]} were not seen")
+
+    def _anew(self, topic: str, before: str, now: str) -> UserError:
+        return another(topic, before, now) if topic in self._subscribed else lost_changelog(topic, before, now)
 
     async def failed(self, error: BaseException) -> None:
         """Nothing may go on after a chunk has failed: what it has read is not committed, and is read again, here or after a restart."""
@@ -304,6 +355,12 @@ class Ownership:
         ends = await both_ends(self._connection, claims)
         missing = [partition for partition, found in claims.items() if found.offset is None]
         known = await self._resume(missing) if missing else {}
+        positions = {
+            partition: known.get(partition, ends[partition][0]) if found.offset is None else found.offset
+            for partition, found in claims.items()
+        }
+        await self._check_earlier_ids(positions, ends)
+        await self._see_all()
         if known:
             log.warning(
                 "the group %s has no offset of %d partitions, although they were read: it was deleted or has expired. They are "
@@ -311,22 +368,26 @@ class Ownership:
                 self._app.conf.id,
                 len(known),
             )
-        before = await self._earlier_ids()
-        for topic in sorted(before.keys() - self._app.consumer._thread._consumer.subscription()):
-            if topic in self._ids and before[topic] != {self._ids[topic]}:
-                raise lost_changelog(topic, min(before[topic] - {self._ids[topic]}), self._ids[topic])
-        positions = {}
-        for partition, found in claims.items():
-            first, end = ends[partition]
-            position = positions[partition] = known.get(partition, first) if found.offset is None else found.offset
-            now = self._ids.get(partition.topic)
-            others = before.get(partition.topic, set()) - {now}
-            if now is not None and others:
-                raise made_anew(partition, position, first, end, min(others), now)
-            error = out_of_range(partition, self._app.conf.id, position, first, end)
+        for partition, position in positions.items():
+            error = out_of_range(partition, self._app.conf.id, position, *ends[partition])
             if error is not None:
                 raise error
         return positions
+
+    async def _check_earlier_ids(
+        self, positions: dict[TopicPartition, int], ends: dict[TopicPartition, tuple[int, int]]
+    ) -> None:
+        """All topics, also those of which the group has given nothing to this worker, or nothing at all: what is committed next says
+        that all of them are the present ones."""
+        for topic, ids in sorted((await self._earlier_ids()).items()):
+            now = self._ids.get(topic)
+            others = ids - {now}
+            if now is None or not others:
+                continue
+            here = min((partition for partition in positions if partition.topic == topic), default=None)
+            if here is None:
+                raise self._anew(topic, min(others), now)
+            raise made_anew(here, positions[here], *ends[here], min(others), now)
 
     async def _earlier_ids(self) -> dict[str, set[str]]:
         """The ids of the topics when offsets were committed, whoever committed them."""

@@ -86,14 +86,19 @@ def is_useless(error: Exception) -> bool:
     return isinstance(error, StaleError | UnusableError) or is_corruption(error)
 
 
-def open_whole(make: Callable[[], Store]) -> Store:
-    """A store as it was left. One whose rebuilding was cut off begins anew: it holds a part of the publications, and no subscription."""
+def open_whole(make: Callable[[], Store], anew: Callable[[], None] = lambda: None) -> Store:
+    """A store as it was left. One whose rebuilding was cut off begins anew, and `anew` is called: it holds a part of the publications, and
+    no subscription. Raises `StaleError` if it is whole, but what another version has written."""
     store = make()
-    if store.offset is None or is_current(store.get_meta(KEPT_PROGRESS)):
+    progress = store.get_meta(KEPT_PROGRESS)
+    if store.offset is None or is_current(progress):
         return store
-    log.info("%s is not whole, or of an earlier version: it is rebuilt", store.path)
     store.close()
+    if progress is not None:
+        raise StaleError(f"it is of another version ({progress[:60]!r})")
+    log.warning("%s is not whole, as its rebuilding was cut off: it is rebuilt from Kafka", store.path)
     shutil.rmtree(store.path)
+    anew()
     return make()
 
 
@@ -135,6 +140,7 @@ def _replay(engine: Engine, records: Sequence[Any]) -> None:
 
 def _refuse(engine: Engine, process: Callable[[Sequence[Any]], None], record: Any, error: Exception) -> None:
     warn(f"replay of rendezvous partition {engine.number}", record.offset, error)
+    engine.lost["refused_in_replay"] += 1
     engine.refuse(record.offset)
     in_halves(process, lambda refused, _: engine.skip(refused.offset), [record])
 
@@ -240,6 +246,7 @@ def _remember(engine: Engine, records: Sequence[Any], log_time: int) -> None:
 
     def refuse(record: Any, error: Exception) -> None:
         warn(f"rebuild of rendezvous partition {engine.number}", record.offset, error)
+        engine.lost["refused_in_rebuild"] += 1
 
     in_halves(remember, refuse, records)
 

@@ -207,6 +207,7 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
     """Publications that ask for the best offer, and who bids for them: bids, auctions and subscriptions that end together."""
     clock = Clock(step=5 * SECOND)
     log: list[Rendezvous] = []
+    expiries: list[int] = []
     for _ in range(draw(st.integers(5, longest))):
         clock.advance(draw)
         kind = draw(st.sampled_from(["subscribe"] * 4 + ["publish", "publish", "withdraw", "tick", "repeat"]))
@@ -225,6 +226,7 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
         if kind == "publish":
             name = draw(st.sampled_from(["p1", "p2", f"q{len(log)}"]))
             expires = clock.expiry(draw, arrived, arrived)
+            expiries += [] if expires is None else [expires]
             best = Best("x", draw(st.sampled_from(["highest", "lowest"])))
             publisher = draw(st.sampled_from([None, "publisher"]))
             where = form(draw(st.sampled_from(["x >= 1", "x BETWEEN 0 AND 2"])))
@@ -234,6 +236,8 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
             name = draw(st.sampled_from(["s1", "s2", "s3", "s4"]))
             starts = arrived - draw(st.sampled_from([0, clock.step, HOT]))
             ends = clock.end(draw, starts, arrived)
+            if expiries and draw(st.integers(0, 2)) == 0:  # together with an auction
+                ends = max(starts, draw(st.sampled_from(expiries)))
             where = form(draw(st.sampled_from(["x <= 1", "x <= 2", "x <= 2", "x BETWEEN 1 AND 3"])))
             record = CanonicalSubscription(
                 name, name, version, topic, "overlap", starts, ends, "published", where, "intersect"

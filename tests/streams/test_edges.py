@@ -19,6 +19,7 @@ from pastforward.errors import UserError
 from pastforward.schemas import decode_notification, decode_rendezvous
 from pastforward.settings import load
 from pastforward.state import open_store
+from pastforward.streams.matcher.engine import PROGRESS
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
 from tests.streams.system import Setup, System, check, check_inputs
@@ -92,6 +93,11 @@ def test_a_broker_whose_clock_steps_back(
     system.finish()
     system.at = None
     stamped(system, "LogAppendTime")
+    for _ in range(3):  # after the first of them nothing is left to be read: each hands on what the one before has said
+        idle = system.workers[0] = system.start(0)
+        idle.wait_ready()
+        system.wait()
+        idle.kill()
     worker = system.workers[0] = system.start(0)
     worker.wait_ready()
     system.publish("third", x=2)
@@ -278,6 +284,66 @@ def test_a_topic_that_was_made_anew_is_refused(
     assert "TOPIC_PREFIX" in said
 
 
+@pytest.mark.parametrize(
+    ("topic", "grown", "seen"),
+    [
+        ("publications", 5, True),
+        ("publications", 200, True),
+        ("publications", 200, False),
+        ("live-changelog", 0, False),
+        pytest.param("publications", 5, False, marks=pytest.mark.soak),
+        pytest.param("subscriptions", 200, True, marks=pytest.mark.soak),
+        pytest.param("rendezvous", 200, False, marks=pytest.mark.soak),
+    ],
+)
+def test_a_topic_that_is_made_anew_under_a_running_worker_is_an_error(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, topic: str, grown: int, seen: bool
+) -> None:
+    """Whether the worker has seen that it was gone in between, or reads on as if nothing had happened; whether the new log is longer than
+    what was read of the old one or not. Nobody who is started after it forgets that."""
+    system = one_partition(broker, start_worker, tmp_path, f"running-{topic}-{grown}-{seen}.")
+    for number in range(9):
+        system.publish(f"q{number}", x=1)
+    system.flush()
+    system.wait()
+    worker = system.workers[0]
+    before = topic_id(system, topic)
+    if not seen:
+        worker.process.send_signal(signal.SIGSTOP)
+    make_anew(system, topic)
+    for number in range(grown):
+        system.send(topic, f"p{number}", {"topic": "1", "attributes": {"x": 1}})
+    system.flush()
+    if not seen:
+        worker.process.send_signal(signal.SIGCONT)
+    said = refused(worker), refused(system.start(0))
+    for each in said:
+        assert f"{system.setup.prefix}{topic} " in each
+        assert "made anew" in each
+        assert "TOPIC_PREFIX" in each
+        assert "read on from" not in each
+    assert f"its id was {before}, and is {topic_id(system, topic)}" in said[1]
+
+
+def test_a_topic_that_is_deleted_under_a_running_worker_is_an_error(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    system = one_partition(broker, start_worker, tmp_path, "deleted.")
+    before = topic_id(system, "publications")
+    for future in system.log.admin.delete_topics(["deleted.publications"]).values():
+        future.result()
+    said = refused(system.workers[0])
+    assert f"deleted.publications, whose id was {before}, is not there any more" in said
+    assert "TOPIC_PREFIX" in said
+
+
+def topic_id(system: System, topic: str) -> str:
+    name = system.setup.prefix + topic
+    (found,) = topics.topic_ids(system.log.admin, [name]).values()
+    assert found is not None
+    return found
+
+
 def test_what_earlier_versions_committed_without_the_id_of_the_topic_is_taken(
     broker: Broker, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -287,13 +353,36 @@ def test_what_earlier_versions_committed_without_the_id_of_the_topic_is_taken(
     goes_on(system)
 
 
-def forget_marks(system: System) -> None:
+@pytest.mark.parametrize("topic", ["publications", pytest.param("rendezvous", marks=pytest.mark.soak)])
+def test_a_log_that_is_shorter_than_the_committed_offset_is_refused(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, topic: str
+) -> None:
+    """Also if nobody knows whether it is the same topic."""
+    system = one_partition(broker, start_worker, tmp_path, f"short-{topic}.")
+    for number in range(9):
+        system.publish(f"q{number}", x=1)
+    system.flush()
+    system.finish()
+    places = read_up_to(system)
+    make_anew(system, topic)
+    forget_marks(system, places)
+    for number in range(5):
+        system.send(topic, f"p{number}", {"topic": "1", "attributes": {"x": 1}})
+    system.flush()
+    said = refused(system.start(0))
+    assert f"short-{topic}.{topic} partition 0 was read up to offset {places[topic]}, but its log begins at 0" in said
+    assert f"ends at {system.log.ends(topic)[0]}: the log was truncated" in said
+    assert "TOPIC_PREFIX" in said
+
+
+def read_up_to(system: System) -> dict[str, int]:
+    return {topic: system.log.committed(topic)[0] for topic in ("subscriptions", "publications", "rendezvous")}
+
+
+def forget_marks(system: System, committed: dict[str, int] | None = None) -> None:
     """Commits the same offsets, with nothing beside them."""
     prefix = system.setup.prefix
-    places = [
-        TopicPartition(prefix + topic, 0, system.log.committed(topic)[0])
-        for topic in ("subscriptions", "publications", "rendezvous")
-    ]
+    places = [TopicPartition(prefix + topic, 0, at) for topic, at in (committed or read_up_to(system)).items()]
     asked = system.log.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{prefix}worker", places)])
     for future in asked.values():
         future.result()
@@ -408,6 +497,14 @@ def ahead(store: Path) -> None:
         opened.commit(1_000_000)
 
 
+def progress(store: Path) -> None:
+    with open_store(store, hot_window=30_000_000, lateness=30_000_000) as opened:
+        kept = opened.get_meta(PROGRESS)
+        assert kept is not None
+        opened.put_meta(PROGRESS, json.dumps({**json.loads(kept), "format": 0}).encode())
+        opened.commit(opened.offset)
+
+
 STORES = {
     "manifest": torn("MANIFEST-*"),
     "current-torn": torn("CURRENT"),
@@ -416,6 +513,7 @@ STORES = {
     "format": marker(format=99),
     "layout": marker(layout="two"),
     "ahead": ahead,
+    "progress": progress,
 }
 
 
@@ -425,7 +523,7 @@ def test_a_store_that_is_no_good_is_set_aside_and_rebuilt(
     system = one_partition(broker, start_worker, tmp_path, "aside.")
     system.finish()
     store = system.directory(0) / "worker" / "state" / "aside.0"
-    for number, (what, harm) in enumerate(STORES.items()):
+    for what, harm in STORES.items():
         harm(store)
         worker = system.start(0)
         worker.wait_ready()
@@ -433,8 +531,7 @@ def test_a_store_that_is_no_good_is_set_aside_and_rebuilt(
         assert "set aside" in said, what
         (kept,) = store.parent.glob("aside.0.aside-*")  # the last one
         assert str(kept) in said, what
-        if number == 0:
-            assert 'pastforward_dropped_total{reason="state"} 1.0' in worker.get("metrics")[1]
+        assert 'pastforward_dropped_total{reason="state"} 1.0' in worker.get("metrics")[1], what
         assert worker.stop() == 0, worker.fate()
     goes_on(system)
 

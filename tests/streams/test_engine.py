@@ -402,6 +402,100 @@ def test_who_has_ended_does_not_bid_for_what_comes_late(tmp_path: Path, in_memor
     assert effects.offers == [offer for found in wanted for offer in found.offers]
 
 
+# ---------------------------------------------------------------------------------------------- what happens at the same moment
+
+
+def subscribed(name: str, offset: int, ends_at: int | None, where: str = "x <= 5") -> Rendezvous:
+    record = CanonicalSubscription(
+        name, name, Version(START, 0, offset), "1", "overlap", START, ends_at, "published", form(where), "intersect"
+    )
+    return Rendezvous("subscriptions", 0, offset, START, 1, (0,), record)
+
+
+def asked(name: str, offset: int, expires_at: int | None) -> Rendezvous:
+    record = CanonicalPublication(
+        name, None, "1", START, expires_at, Best("x", "highest"), False, {}, form("x BETWEEN 0 AND 9")
+    )
+    return Rendezvous("publications", 0, offset, START, 1, (0,), record)
+
+
+def tick(at: int) -> Rendezvous:
+    return Rendezvous("none", 0, 0, at, 1, (0,))
+
+
+def one_by_one(directory: Path, in_memory: bool, log: list[Rendezvous]) -> list[Effects]:
+    """What each record leads to, which is what the reference says."""
+    reference = Partition(0, HOT)
+    engines = Engines(str(directory), "dual", in_memory)
+    found = []
+    for offset, envelope in enumerate(log):
+        wanted = reference.apply(envelope, offset)
+        effects = engines.feed([envelope])
+        assert sorted(map(shown, effects.notifications)) == sorted(map(shown, wanted.notifications))
+        assert effects.offers == wanted.offers
+        found.append(effects)
+    engines.engine.close()
+    return found
+
+
+both = pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+
+
+@both
+def test_what_expires_as_it_arrives_is_not_told(tmp_path: Path, in_memory: bool) -> None:
+    def published(offset: int, expires_at: int) -> Rendezvous:
+        record = CanonicalPublication(f"p{offset}", None, "1", START, expires_at, None, False, {"x": 1}, None)
+        return Rendezvous("publications", 0, offset, START + SECOND, 1, (0,), record)
+
+    log = [subscribed("s", 0, None), published(0, START + SECOND), published(1, START + SECOND + 1)]
+    found = one_by_one(tmp_path, in_memory, log)
+    assert [len(effects.notifications) for effects in found] == [0, 0, 1]
+
+
+@both
+def test_bids_that_end_together_all_end(tmp_path: Path, in_memory: bool) -> None:
+    end = START + SECOND
+    log = [
+        asked("p", 0, None),
+        subscribed("best", 0, end, "x <= 5"),
+        subscribed("second", 1, end, "x <= 4"),
+        subscribed("third", 2, None, "x <= 3"),
+        tick(end),
+    ]
+    found = one_by_one(tmp_path, in_memory, log)
+    assert [offer.subscription_id for offer in found[-1].offers] == ["third"]
+
+
+@both
+def test_a_bid_that_ends_with_its_auction_has_won_it(tmp_path: Path, in_memory: bool) -> None:
+    end = START + SECOND
+    found = one_by_one(tmp_path, in_memory, [asked("p", 0, end), subscribed("s", 0, end), tick(end)])
+    assert [(offer.subscription_id, offer.final) for offer in found[-1].offers] == [("s", True)]
+
+
+@both
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_subscription_stands_for_a_hot_window_after_its_end_and_no_longer(
+    tmp_path: Path, in_memory: bool, after: int
+) -> None:
+    """For what was published before its end and comes late."""
+    end = START + SECOND
+    record = CanonicalPublication("p", None, "1", START, None, None, False, {"x": 1}, None)
+    late = Rendezvous("publications", 0, 0, end + HOT + after, 1, (0,), record)
+    found = one_by_one(tmp_path, in_memory, [subscribed("s", 0, end), tick(end + HOT + after), late])
+    assert len(found[-1].notifications) == 1 - after
+
+
+def test_auctions_do_not_take_the_places_of_others_after_a_restart(tmp_path: Path) -> None:
+    engines = Engines(str(tmp_path), "dual", True)
+    for offset in range(3):
+        engines.feed([asked(f"p{offset}", offset, None)])
+        engines.commit()
+        engines.restart(1)
+    assert sorted(auctions_of(engines.engine)) == [f"p{offset}\0" + "1" for offset in range(3)]
+    engines.engine.close()
+
+
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
 def test_an_id_that_comes_again_in_one_chunk_after_its_time(tmp_path: Path, in_memory: bool) -> None:
     """The first one has another before it, which is stored with it; the second one has not, and must not be stored with the first's."""

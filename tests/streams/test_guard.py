@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +37,7 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_publication
 from pastforward.schemas.codec import Format
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_KEY_BYTES
-from pastforward.state import Store, StoreError
+from pastforward.state import Store, StoreError, open_store
 from pastforward.streams.matcher import chunk as chunk_module
 from pastforward.streams.matcher import duplicates as repeats
 from pastforward.streams.matcher import engine as engine_module
@@ -55,6 +57,8 @@ from pastforward.streams.routing.dewey import Dewey
 from pastforward.streams.stages.guard import in_halves, is_fault
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.worker.app import WorkerApp
+from pastforward.streams.worker.recovery import open_whole
 from pastforward.topics import Topics
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs
@@ -533,3 +537,69 @@ def test_whatever_the_router_of_subscriptions_raises(
 ) -> None:
     records = [input_record(i, value, 5, name) for i, (name, value) in enumerate(asked)]
     check_router(lambda: router(make_scheme("dewey", 3, 1)), records, cuts, bad, step, after)
+
+
+# ---------------------------------------------------------------------------------------------- what a recovery cannot take
+
+
+def test_what_a_recovery_cannot_take_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On /metrics, by reason."""
+    engines = Engines(str(tmp_path / "state"), "dual", True)
+    asks = CanonicalPublication("p", None, "1", START, None, Best("x", "highest"), False, {"x": 1}, None)
+    wants = CanonicalSubscription("s", "s", Version(START, 0, 0), "1", "overlap", START, None, "published", ALWAYS)
+    first = [
+        Rendezvous("subscriptions", 0, 0, START, 1, (0,), wants),
+        Rendezvous("publications", 0, 0, START, 1, (0,), asks),
+    ]
+    engines.feed(first)
+    engines.commit()
+    plain = replace(asks, publication_id="q", best=None)
+    engines.feed([Rendezvous("publications", 0, 1, START, 1, (0,), plain)])
+
+    def boom(*_: Any, **__: Any) -> Any:
+        raise Boom
+
+    found = []
+    for cut, recover in (
+        ({Engine: "_run"}, lambda: engines.restart(1)),
+        ({Engine: "_hold_columns", Auctions: "open"}, lambda: engines.restart(1)),
+        ({Engine: "remember"}, engines.rebuild),
+    ):
+        with monkeypatch.context() as patch:
+            for kind, name in cut.items():
+                patch.setattr(kind, name, boom)
+            recover()
+        found.append(dict(engines.engine.lost))
+    engines.engine.close()
+    assert found == [
+        {"refused_in_replay": 1},
+        {"unheld_subscription": 1, "unopened_auction": 1},
+        {"refused_in_rebuild": 3},
+    ]
+
+
+def test_what_a_recovery_has_lost_is_on_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = WorkerApp.__new__(WorkerApp)
+    made.metrics = Metrics()
+    made._connection = made._topics = made._entry = None
+    lost = SimpleNamespace(lost={"unheld_subscription": 2, "refused_in_replay": 1})
+    monkeypatch.setattr(made, "_engine", lambda _: lost, raising=False)
+
+    async def recovered(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr("pastforward.streams.worker.app.recover_engine", recovered)
+    assert asyncio.run(made._recover(0, 0)) is lost
+    for reason, count in lost.lost.items():
+        assert f'pastforward_dropped_total{{reason="{reason}"}} {count}.0' in made.metrics.text()
+
+
+def test_a_store_whose_rebuilding_was_cut_off_is_counted(tmp_path: Path) -> None:
+    def opened() -> Store:
+        return open_store(tmp_path / "state", "dual", hot_window=HOT, lateness=HOT)
+
+    with opened() as store:
+        store.commit(3)  # in the middle: without a progress
+    counted: list[int] = []
+    with open_whole(opened, lambda: counted.append(1)) as store:
+        assert (store.offset, counted) == (None, [1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
@@ -366,3 +366,42 @@ def test_whoever_is_retired_waits_for_the_takeover_that_is_under_way(monkeypatch
         await taking
 
     asyncio.run(run())
+
+
+def test_what_the_last_owners_have_said_is_read_after_they_are_fenced_and_before_a_stage_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    class Stop(Exception):
+        pass
+
+    def step(name: str, result: Any = None, error: Exception | None = None) -> Any:
+        async def take(*_: Any) -> Any:
+            steps.append(name)
+            if error is not None:
+                raise error
+            return result
+
+        return take
+
+    async def run() -> None:
+        inner = SimpleNamespace(subscription=lambda: {HERE.topic})
+        consumer = SimpleNamespace(assignment=lambda: {HERE}, _thread=SimpleNamespace(_consumer=inner))
+        sender = SimpleNamespace(name="sender", start=step("start"), stop=step("stop"))
+        ownership = Ownership(
+            SimpleNamespace(consumer=consumer, consumer_generation_id=1),
+            cast(Any, None),
+            lambda _: cast(Any, sender),
+            step("refresh"),
+            step("stage", error=Stop()),
+            step("ids", {HERE.topic: "id"}),
+            step("resume"),
+            Metrics(),
+        )
+        monkeypatch.setattr("pastforward.streams.worker.assignment.claim", step("claim", {HERE: 0}))
+        with pytest.raises(Stop):
+            await ownership.takeover()
+
+    asyncio.run(run())
+    assert steps == ["ids", "start", "claim", "refresh", "stage", "stop"]

@@ -9,17 +9,23 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pastforward.broker import Broker, any_port
+from pastforward.schemas import CanonicalSubscription, Rendezvous, Version, Withdrawal, decode_rendezvous, encode
+from pastforward.schemas.times import datetime_of
 from pastforward.settings import load
 from pastforward.streams.explain import Explainer
 from pastforward.topics import connect, ensure
 from tests.conftest import Command, StartWorker
 from tests.outside import PATIENCE, Outside
+from tests.streams.system import Setup
+from tests.streams.test_edges import Plain, stamped
 
 pytestmark = pytest.mark.broker
 SECOND = 1_000_000
@@ -82,6 +88,43 @@ def test_metrics_health_ready_and_json_lines(broker: Broker, start_worker: Start
     lines = [json.loads(line) for line in worker.said().splitlines()]
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
     assert any("owner of 3 partitions" in line["message"] for line in lines)
+
+
+def test_what_is_dropped_is_counted_by_reason(broker: Broker, start_worker: StartWorker) -> None:
+    """What the router finds, and what only the matcher can know."""
+    worker = start_worker(topic_prefix="drops.", partitions=1, notification_format="json")
+    worker.wait_ready()
+    client = Outside(broker.bootstrap, "drops.")
+    for _ in range(2):
+        client.subscribe("s", topic="1")
+    client.send("subscriptions", "nobody", None)
+    for number in range(3):
+        client.publish("p", topic="1")
+        client.stored("p", number + 1)
+    (kept,) = client.wait("rendezvous", lambda m: m.key() == b"s")
+    client.send("rendezvous", "s", kept.value())  # as a worker leaves it that was cut off, at least once
+    held = decode_rendezvous(kept.value()).record
+    assert isinstance(held, CanonicalSubscription)
+    elsewhere = [Version(held.version.arrived_at - 1, 1, offset) for offset in range(2)]
+    older = [replace(held, version=elsewhere[0]), Withdrawal("stranger", elsewhere[1])]
+    for offset, record in enumerate(older):
+        envelope = Rendezvous("subscriptions", 1, offset, held.version.arrived_at - 1, 1, (0,), record)
+        client.send("rendezvous", "s", encode(envelope))
+    client.close()
+    wanted = {
+        "same_subscription": 1,
+        "unknown_withdrawal": 2,
+        "repeated_publication": 2,
+        "repeat": 1,
+        "older_version": 1,
+    }
+    found: dict[str, float] = {}
+    deadline = time.monotonic() + PATIENCE
+    while found != wanted:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+        counted = metrics(worker.get("metrics")[1])
+        found = {key[1]: value for key, value in counted.items() if key[0] == "dropped_total" and value}
 
 
 def metrics(page: str) -> dict[tuple[str, ...], float]:
@@ -230,6 +273,70 @@ def test_why_by_history_of_the_pair(outside: Outside, why: Any, name: str) -> No
     outcome, reason = why(s, p)
     assert outcome == "unknown"
     assert reason.startswith("the subscription was withdrawn at")
+
+
+def test_why_by_an_id_that_was_made_up(outside: Outside, why: Any, name: str) -> None:
+    """As notifications and the history have it."""
+    outside.subscribe(name, topic=PLACE)
+    outside.stored(name)
+    outside.send("publications", None, {"topic": PLACE})
+    (told,) = outside.notified(name)
+    made_up = told["publication_id"]
+    assert made_up.startswith("~")
+    assert why(name, made_up)[0] == "matched"
+    assert why(name, made_up.removeprefix("~"))[0] == "unknown"
+
+
+def test_why_of_one_id_on_several_topics(outside: Outside, why: Any, name: str) -> None:
+    """The event whose topic overlaps counts, whichever came first; if there is none, each is named."""
+    here, elsewhere = f"{name}-here", f"{name}-elsewhere"
+    outside.subscribe(here, topic=PLACE)
+    outside.subscribe(elsewhere, topic="77")
+    outside.subscribe(f"{name}-both", topic=PLACE, where="x = 2")
+    outside.settle(PLACE)
+    outside.stored(elsewhere)
+    topics = ("1", PLACE, f"{PLACE}.1")
+    for number, topic in enumerate(topics):
+        outside.publish(f"{name}-p", topic=topic, attributes={"x": number})
+        outside.stored(f"{name}-p", number + 1)
+    assert len(outside.notified(here, 2)) == 2
+    outcome, reasons = why(here, f"{name}-p")
+    assert (outcome, reasons.count("notified to")) == ("matched", 2)
+    assert f"at '{PLACE}': live" in reasons
+    outcome, reasons = why(f"{name}-both", f"{name}-p")
+    assert (outcome, f"at '{PLACE}.1': live" in reasons, f"at '{PLACE}':" in reasons) == ("matched", True, False)
+    outcome, reasons = why(elsewhere, f"{name}-p")
+    assert (outcome, [f"topic: '{topic}' is not" in reasons for topic in topics]) == ("not matched", [True] * 3)
+
+
+def test_why_goes_by_arrivals_that_never_go_back(
+    broker: Broker, start_worker: StartWorker, tmp_path: Path, why: Any
+) -> None:
+    """A publication and a subscription without times, behind a stamp that lies ahead: both have that one as their arrival."""
+    system = Plain(broker.bootstrap, start_worker, tmp_path, Setup("explained.", partitions=1))
+    system.start_all()
+    system.wait_ready()
+    begin = int(time.time() * 1000)
+    stamped(system, "CreateTime")  # from here on the stamps are the test's
+    system.at = begin + 60_000
+    system.publish("ahead", x=1)
+    system.subscribe("ahead", "x = 1")
+    system.at = begin - 60_000
+    system.subscribe("back", "x = 1")
+    system.flush()
+    system.wait()
+    system.publish("back", x=1)
+    system.flush()
+    system.wait()
+    assert ("back", "back") in system.told()
+    assert why("back", "back", "explained.")[0] == "matched"
+    system.subscribe("back", "x = 2")
+    system.flush()
+    system.wait()
+    arrived_at = datetime_of((begin + 60_000) * 1000).isoformat(timespec="milliseconds")
+    outcome, reasons = why("back", "back", "explained.")
+    assert (outcome, f"this is the version that came at {arrived_at}" in reasons) == ("not matched", True), reasons
+    system.finish()
 
 
 def test_not_yet_processed(broker: Broker, outside: Outside, why: Any) -> None:
