@@ -1,14 +1,16 @@
-"""Which publications of the log were dropped as repeats: what a rebuild, which begins in the middle of the log, cannot find out.
+"""Which publications of the log were dropped as repeats, and which records the matcher has refused: what a rebuild, which begins in the
+middle of the log, cannot find out, and a replay not with certainty.
 
 The first publication of an id keeps the others out for a hot window; whether one counts may depend on a chain of them that began long
-before. So a partition notes the rendezvous offsets of those that it drops, by blocks of offsets, and forgets a block when two hot windows
+before. What one worker could not process another may: a replay must not tell of it. So a partition notes the rendezvous offsets of
+what it drops, and of what it refuses, by blocks of offsets, and forgets a block when two hot windows
 have passed since the last drop in it: what arrived before that is not rebuilt. Which blocks there are, and what they hold of that time, is
 a function of the log, however it is cut into chunks.
 
-In the changelog: key `\\0repeats\\0` and the number of the block in 16 hex digits; value: i64_be log time of the last drop, and a bit for
-each offset of the block, the first one highest. A storm of repeats takes one bit a record, and a record of the changelog for each
-block that a chunk touches. In the store: the same in a queue, block number (i64_be) and value, under a numbered key, and beside it where
-the queue begins and ends.
+In the changelog: key `\\0repeats\\0` or `\\0refused\\0` and the number of the block in 16 hex digits; value: i64_be log time of the last
+drop, and a bit for each offset of the block, the first one highest. A storm of repeats takes one bit a record, and a record of the
+changelog for each block that a chunk touches. In the store: the same in a queue, block number (i64_be) and value, under a numbered key,
+and beside it where the queue begins and ends.
 """
 
 from __future__ import annotations
@@ -25,9 +27,8 @@ from pastforward.state import Store
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-KEY: Final = b"\0repeats\0"  # ids hold no zero byte
-ENDS: Final = b"repeats"
-SLOT: Final = b"repeats "
+REPEATS: Final = b"repeats"
+REFUSED: Final = b"refused"
 BLOCK: Final = 1024  # offsets: 128 bytes, less than the progress that every chunk logs
 
 
@@ -37,11 +38,17 @@ class Block(NamedTuple):
     bits: bytes
 
 
-class Repeats:
-    """The blocks of one partition, in the order of the log. What changes is staged in the store."""
+def key_of(name: bytes) -> bytes:
+    """What the keys of the changelog begin with: ids hold no zero byte."""
+    return b"\0" + name + b"\0"
 
-    def __init__(self, store: Store) -> None:
+
+class Repeats:
+    """The blocks of one partition, in the order of the log. What changes is staged in the store. `name`: of what is noted."""
+
+    def __init__(self, store: Store, name: bytes = REPEATS) -> None:
         self._store = store
+        self._name = name
         self._queue: deque[int] = deque()
         self._blocks: dict[int, Block] = {}
         self._next = 0  # slot
@@ -92,22 +99,29 @@ class Repeats:
         else:
             block = Block(known.slot, max(time, known.time), np.packbits(dropped | _flags(known.bits)).tobytes())
         self._blocks[number] = block
-        value = block.time.to_bytes(8, "big", signed=True) + block.bits
-        self._store.put_meta(SLOT + str(block.slot).encode(), number.to_bytes(8, "big") + value)
-        return _key(number), value
+        value = _value(block)
+        self._store.put_meta(self._slot(block.slot), number.to_bytes(8, "big") + value)
+        return self._key(number), value
 
-    def forget(self, before: int) -> Iterator[bytes]:
-        """Blocks in which the last drop was earlier: what the changelog is not to hold any more."""
+    def forget(self, before: int) -> Iterator[tuple[bytes, int]]:
+        """Blocks in which the last drop was earlier: what the changelog is not to hold any more, and the last offset in each."""
         while self._queue and self._blocks[self._queue[0]].time < before:
             number = self._queue.popleft()
             block = self._blocks.pop(number)
             self._forgotten.append((number, block))
-            self._store.put_meta(SLOT + str(block.slot).encode(), None)
+            self._store.put_meta(self._slot(block.slot), None)
             self._put_ends()
-            yield _key(number)
+            yield self._key(number), number * BLOCK + int(np.flatnonzero(_flags(block.bits))[-1])
+
+    def entry(self, offset: int) -> tuple[bytes, bytes]:
+        """What the changelog is to hold of the block that has this offset, which was noted."""
+        number = offset // BLOCK
+        return self._key(number), _value(self._blocks[number])
 
     def _put_ends(self) -> None:
-        self._store.put_meta(ENDS, b"%d %d" % (self._next - len(self._queue), self._next) if self._queue else None)
+        self._store.put_meta(
+            self._name, b"%d %d" % (self._next - len(self._queue), self._next) if self._queue else None
+        )
 
     def among(self, offsets: Rows) -> Flags:
         """Which of these were dropped?"""
@@ -123,9 +137,9 @@ class Repeats:
 
     def load(self) -> None:
         """From a store that has been used before."""
-        first, end = map(int, (self._store.get_meta(ENDS) or b"0 0").split())
+        first, end = map(int, (self._store.get_meta(self._name) or b"0 0").split())
         for slot in range(first, end):
-            value = self._store.get_meta(SLOT + str(slot).encode())
+            value = self._store.get_meta(self._slot(slot))
             assert value is not None
             number, time = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big", signed=True)
             self._queue.append(number)
@@ -136,11 +150,17 @@ class Repeats:
         """From what the changelog holds."""
         for key in sorted(changelog):  # in the order of the log
             time, bits = int.from_bytes(changelog[key][:8], "big", signed=True), changelog[key][8:]
-            self._put(int(key.removeprefix(KEY), 16), time, _flags(bits))
+            self._put(int(key.removeprefix(key_of(self._name)), 16), time, _flags(bits))
+
+    def _key(self, number: int) -> bytes:
+        return key_of(self._name) + b"%016x" % number
+
+    def _slot(self, number: int) -> bytes:
+        return self._name + b" %d" % number
 
 
-def _key(number: int) -> bytes:
-    return KEY + b"%016x" % number
+def _value(block: Block) -> bytes:
+    return block.time.to_bytes(8, "big", signed=True) + block.bits
 
 
 def _flags(bits: bytes) -> Flags:

@@ -36,11 +36,12 @@ from pastforward.streams.matcher.best_offers import Auction, Auctions, Changes
 from pastforward.streams.matcher.bidding import bidder_of, query_of_new
 from pastforward.streams.matcher.chunk import Chunk
 from pastforward.streams.matcher.cold import FOREVER, Gone
-from pastforward.streams.matcher.duplicates import Repeats
+from pastforward.streams.matcher.cold import NEVER as NOT_YET
+from pastforward.streams.matcher.duplicates import REFUSED, Repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.endings import Endings
 from pastforward.streams.matcher.held import auction_of
-from pastforward.streams.matcher.log_order import fresh_among, log_times, loud_from, refused_among
+from pastforward.streams.matcher.log_order import fresh_among, log_times, loud_from
 from pastforward.streams.matcher.memory_index import MemoryIndex
 from pastforward.streams.matcher.progress import Progress, decode_progress, encode_progress
 from pastforward.streams.matcher.records import flags_of, read_subscriptions
@@ -71,6 +72,8 @@ class Engine:
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
         self.repeats = Repeats(store)
+        self.refusals = Repeats(store, REFUSED)
+        self._refusing: set[int] = set()  # offsets that the chunk which comes next refuses, and notes
         self.applied = 0  # up to which offset; at least once, a rebuilt state may be ahead of what is read again
         self.store = store
         self.index = MemoryIndex(number, algorithm) if in_memory else None  # None: subscriptions are looked up on disk
@@ -91,16 +94,30 @@ class Engine:
         with self._atomic():
             chunk = self._run(values, timestamps, offsets)
             yield chunk.effects
+        self._refusing.difference_update(offsets)
         self._owed.clear()
         self._release(chunk)
 
     def refuse(self, offset: int) -> None:
         """The record there has no effect from here on, but for the time that it tells: now, in a replay, and in a rebuild."""
-        self.progress.refuse(offset)
+        self._refusing.add(offset)
 
-    def skip(self, offset: int) -> None:
-        """Passes a record that cannot even tell the time."""
+    def refuses(self, offsets: Rows) -> Flags:
+        """Which records there are refused?"""
+        refused = self.refusals.among(offsets)
+        return refused | np.isin(offsets, list(self._refusing)) if self._refusing else refused
+
+    def owe(self, offset: int) -> None:
+        """The changelog does not know yet that this one was refused."""
+        self._owed |= [self.refusals.entry(offset)]
+
+    def skip(self, offset: int, timestamp: int = NOT_YET) -> dict[bytes, bytes]:
+        """Passes a record that cannot even tell the time, but for what Kafka says; what the changelog is to hold of it."""
         self.applied = max(self.applied, offset + 1)
+        if offset not in self._refusing:
+            return {}
+        self._refusing.discard(offset)
+        return self._note_refused(np.array([offset]), np.array([max(self.progress.log_time, timestamp)]))
 
     @contextlib.contextmanager
     def _atomic(self) -> Iterator[None]:
@@ -110,6 +127,7 @@ class Engine:
         self.subscribers.begin()
         self.auctions.begin()
         self.repeats.begin()
+        self.refusals.begin()
         self.endings.begin()
         try:
             yield
@@ -120,6 +138,7 @@ class Engine:
             self.subscribers.undo()
             self.auctions.undo()
             self.repeats.undo()
+            self.refusals.undo()
             self.endings.undo()
             if self.index is not None:
                 self.index.undo(taken, self.subscribers, self.store)
@@ -148,21 +167,28 @@ class Engine:
         fresh &= (columns.origin != FROM_NONE) | (np.asarray(offsets, np.int64) >= self.applied)
         chunk = Chunk(self, columns, list(values), fresh, log_times(self.progress, columns, timestamps, fresh), effects)
         chunk.loud_from = loud_from(self.progress, self.version, columns, fresh)
-        if self.progress.refused:
-            refused = refused_among(self.progress, offsets)
-            chunk.withhold(refused)
-            for row in np.flatnonzero(refused).tolist():
-                self.progress.refused[offsets[row]] = int(chunk.log_time[row])  # which it may have told itself
+        if self.refusals or self._refusing:
+            refused = self.refuses(np.asarray(offsets, np.int64))
+            if refused.any():
+                chunk.withhold(refused)
+                effects.live.update(self._note_refused(np.asarray(offsets, np.int64)[refused], chunk.log_time[refused]))
         chunk.run(offsets)
         if effects.dropped:
             self._note_repeats(chunk, np.asarray(offsets, np.int64))
         before = self.rebuilt_from(self.progress.log_time)
         if self.repeats:
-            effects.live.update(dict.fromkeys(self.repeats.forget(before)))
-        if self.progress.refused:
-            self.progress.forget_refused(before)
+            effects.live.update((key, None) for key, _ in self.repeats.forget(before))
+        if self.refusals:
+            for key, last in self.refusals.forget(before):
+                effects.live[key] = None
+                self.progress.refused_from = max(self.progress.refused_from, last + 1)
         self.applied = max(self.applied, offsets[-1] + 1)
         return chunk
+
+    def _note_refused(self, offsets: Rows, log_times: Rows) -> dict[bytes, bytes]:
+        """With the time that they may have told themselves."""
+        self.progress.refused_until = max(self.progress.refused_until, int(offsets[-1]) + 1)
+        return dict(self.refusals.note(offsets, log_times))
 
     def _note_repeats(self, chunk: Chunk, offsets: Rows) -> None:
         """Publications that were dropped; but for those that are read again, of which the first reading has decided."""
@@ -229,6 +255,7 @@ class Engine:
         self._change_window()
         self.cut = self.progress.cut()
         self.repeats.load()
+        self.refusals.load()
         for slot, payload in self.auctions.stored():
             self._reopen(payload, slot)
         for batch in self.store.scan("subscription", ("payload",)):
@@ -241,8 +268,7 @@ class Engine:
         self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
 
     def rebuild(self, known: Progress) -> None:
-        """First of all: what is rebuilt was fixed under the window that was in force then, and without what was refused."""
-        self.progress.refused = dict(known.refused)
+        """First of all: what is rebuilt was fixed under the window that was in force then."""
         if known.hot_window:
             self._set_window(known.hot_window)
 
@@ -256,15 +282,16 @@ class Engine:
     ) -> None:
         """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from.
 
-        After the repeats. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped long after
-        its arrival: nobody knows any more which of that were repeats, and it is not needed.
+        After repeats and refusals. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped
+        long after its arrival: nobody knows any more which of that were repeats, and it is not needed.
         """
         with self._atomic():
             columns = decode_rendezvous_chunk(values)
             # subscriptions tell the time as well, though they come from elsewhere
             times = log_times(self.progress, columns, timestamps, np.ones(len(columns), np.bool_))
             wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
-            wanted &= ~self.repeats.among(np.asarray(offsets, np.int64)) & ~refused_among(self.progress, offsets)
+            at = np.asarray(offsets, np.int64)
+            wanted &= ~self.repeats.among(at) & ~self.refuses(at)
             Chunk(self, columns, list(values), wanted, times, Effects()).remember()
 
     def adopt(

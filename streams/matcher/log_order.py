@@ -56,11 +56,6 @@ def log_times(progress: Progress, columns: RendezvousColumns, timestamps: Sequen
     return times
 
 
-def refused_among(progress: Progress, offsets: Sequence[int]) -> Flags:
-    refused = np.array(list(progress.refused), np.int64)
-    return np.isin(np.asarray(offsets, np.int64), refused)
-
-
 def loud_from(progress: Progress, version: int, columns: RendezvousColumns, fresh: Flags) -> int:
     """The first row from which on auctions are this version's: until it came, the earlier version has told what there was."""
     if not progress.silent:

@@ -1,8 +1,8 @@
 """The matcher: reads one rendezvous partition, finds the pairs, and says what to send and to remember.
 
 The changelog holds each live subscription, as its rendezvous record, and under keys that no id can have, the progress of the
-partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as repeats
-(`streams.matcher.duplicates`). Publications come back from the rendezvous log itself.
+partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as repeats,
+and which records it has refused (`streams.matcher.duplicates`). Publications come back from the rendezvous log itself.
 """
 
 from __future__ import annotations
@@ -141,8 +141,9 @@ class Matcher:
             return True
 
     def _skip(self, record: Any, _: Exception) -> Outgoing:
-        self._engine.skip(record.offset)
-        outgoing = Outgoing()
+        engine, outgoing = self._engine, Outgoing()
+        noted = engine.skip(record.offset, record.timestamp * 1000)
+        outgoing.changelog[self._sinks.topics.live, engine.number] += noted.items()
         self._log_progress(outgoing)
         return outgoing
 

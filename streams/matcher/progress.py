@@ -13,7 +13,6 @@ from pastforward.schemas.fields import flag, integer, small, text
 from pastforward.streams.matcher.cold import NEVER, Gone
 
 FORMAT: Final = 2  # of the state that it stands for; in the first one publications were known by their id alone
-MOST_REFUSED: Final = 10_000  # offsets: every chunk logs them
 
 
 @dataclass(slots=True)
@@ -30,21 +29,13 @@ class Progress:
     )
 
     hot_window: int = 0  # that it was reached with; 0: not known
-    refused: dict[int, int] = field(default_factory=dict)
-    """Rendezvous offsets of records that the matcher has refused, with the log time at each: a replay refuses them again."""
+    # The matcher's refusals (`streams.repeats` has their offsets): all are below `refused_until`, and those below `refused_from` may have
+    # been forgotten. So a state that stands there knows whether to ask for them, and whether anybody still knows.
+    refused_from: int = 0
+    refused_until: int = 0
 
     def copy(self) -> Progress:
-        return replace(self, seen=dict(self.seen), gone=self.gone.copy(), refused=dict(self.refused))
-
-    def refuse(self, offset: int) -> None:
-        self.refused[offset] = self.log_time
-        while len(self.refused) > MOST_REFUSED:
-            del self.refused[next(iter(self.refused))]
-
-    def forget_refused(self, before: int) -> None:
-        """Those refused earlier: no replay and no rebuild goes back that far."""
-        while self.refused and next(iter(self.refused.values())) < before:
-            del self.refused[next(iter(self.refused))]
+        return replace(self, seen=dict(self.seen), gone=self.gone.copy())
 
     def cut(self) -> dict[int, int]:
         """The highest offset seen of each publications partition."""
@@ -60,7 +51,8 @@ def encode_progress(progress: Progress, offset: int) -> bytes:
             "complete_from": progress.complete_from,
             "gone": [progress.gone.published, progress.gone.expires],
             "silent": progress.silent,
-            "refused": list(progress.refused.items()),
+            "refused_from": progress.refused_from,
+            "refused_until": progress.refused_until,
             "hot_window": progress.hot_window,
             "format": FORMAT,
         }
@@ -91,10 +83,10 @@ def decode_progress(value: bytes) -> tuple[Progress, int]:
             integer(fields["log_time"], "log_time"),
             integer(fields["complete_from"], "complete_from"),
         )
-        refused = {integer(at, "refused"): integer(time, "refused") for at, time in fields.get("refused", ())}
+        refused = [integer(fields.get(name, 0), name) for name in ("refused_from", "refused_until")]
         silent = flag(fields.get("silent", False), "silent")
         hot_window = integer(fields.get("hot_window", 0), "hot_window")
-        progress = Progress(log_time, seen, complete_from, gone, silent, hot_window, refused)
+        progress = Progress(log_time, seen, complete_from, gone, silent, hot_window, *refused)
         return progress, integer(fields["offset"], "offset")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, SchemaError):

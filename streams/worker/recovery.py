@@ -120,13 +120,25 @@ async def recover_engine(
     except SchemaError as error:
         raise StaleError(f"it cannot be read: {error}") from error
     if engine.offset < committed:
-        latest = await _latest_progress(connection, TopicPartition(topics.live, engine.number))
-        if latest is not None:
-            engine.progress.refused |= latest[0].refused
+        await _learn_refusals(connection, TopicPartition(topics.live, engine.number), engine)
     async for records in _metered(connection, rendezvous, engine.offset, committed):
         await asyncio.to_thread(_replay, engine, records)
         engine.commit(records[-1].offset + 1)
     engine.commit(committed)
+
+
+async def _learn_refusals(connection: Connection, changelog: TopicPartition, engine: Engine) -> None:
+    """What was refused behind the store's offset, which another worker, or a later moment of this one, has noted in the changelog."""
+    latest = await _latest_progress(connection, changelog)
+    if latest is None or engine.offset is None:
+        return
+    known = latest[0]
+    if engine.offset < known.refused_from:
+        raise StaleError(
+            f"it is at offset {engine.offset}, and what was refused between there and {known.refused_from} is forgotten"
+        )
+    if engine.offset < known.refused_until:
+        engine.refusals.restore((await _read_changelog(connection, changelog)).refused)
 
 
 def _replay(engine: Engine, records: Sequence[Any]) -> None:
@@ -141,8 +153,13 @@ def _replay(engine: Engine, records: Sequence[Any]) -> None:
 def _refuse(engine: Engine, process: Callable[[Sequence[Any]], None], record: Any, error: Exception) -> None:
     warn(f"replay of rendezvous partition {engine.number}", record.offset, error)
     engine.lost["refused_in_replay"] += 1
+
+    def skip(refused: Any, _: Exception) -> None:
+        engine.skip(refused.offset, refused.timestamp * 1000)
+
     engine.refuse(record.offset)
-    in_halves(process, lambda refused, _: engine.skip(refused.offset), [record])
+    in_halves(process, skip, [record])
+    engine.owe(record.offset)
 
 
 async def resume(
@@ -221,6 +238,7 @@ async def _rebuild(
         return
     known, reached = changelog.progress
     engine.repeats.restore(changelog.repeats)
+    engine.refusals.restore(changelog.refused)
     engine.rebuild(known)
     start = await offset_at(connection, rendezvous, engine.rebuilt_from(known.log_time))
     start = first if start is None else max(first, start)
@@ -252,12 +270,13 @@ def _remember(engine: Engine, records: Sequence[Any], log_time: int) -> None:
 
 
 class _Changelog(NamedTuple):
-    """`progress`: with the offset that the changelog has reached. Live subscriptions, open auctions; repeats with their keys."""
+    """`progress`: with the offset that the changelog has reached. Live subscriptions, open auctions; repeats, refusals with keys."""
 
     progress: tuple[Progress, int] | None
     live: list[bytes]
     auctions: dict[bytes, bytes]
     repeats: dict[bytes, bytes]
+    refused: dict[bytes, bytes]
 
 
 async def _read_changelog(connection: Connection, changelog: TopicPartition) -> _Changelog:
@@ -275,6 +294,8 @@ async def _read_changelog(connection: Connection, changelog: TopicPartition) -> 
     return _Changelog(
         progress,
         list(held.values()),
-        {key: value for key, value in others.items() if key.startswith(auctions.KEY)},
-        {key: value for key, value in others.items() if key.startswith(repeats.KEY)},
+        *(
+            {key: value for key, value in others.items() if key.startswith(begin)}
+            for begin in (auctions.KEY, repeats.key_of(repeats.REPEATS), repeats.key_of(repeats.REFUSED))
+        ),
     )

@@ -36,6 +36,7 @@ from pastforward.streams.matcher.matcher import PROGRESS
 from pastforward.streams.matcher.progress import encode_progress
 from pastforward.streams.reference import Partition
 from pastforward.streams.routing import Directory
+from pastforward.streams.worker.recovery import StaleError
 from tests.streams.kept import Kept
 from tests.streams.logs import HOT, SECOND, START, auctions, chains, form, logs
 
@@ -186,6 +187,7 @@ class Engines:
         self.hot = HOT
         self.kafka = Kept()
         self._last = 0  # where the last chunk begins
+        self.set_aside = 0  # stores that could not be used
         self._take_over(0)
 
     def _open(self) -> Engine:
@@ -195,7 +197,13 @@ class Engines:
 
     def _take_over(self, committed: int, piece: int = 7, earlier: int = 0) -> None:
         self.engine = self._open()
-        self.kafka.recover(self.engine, committed, entry_of(self._version), piece, earlier)
+        try:
+            self.kafka.recover(self.engine, committed, entry_of(self._version), piece, earlier)
+        except StaleError:  # as a worker does: the store is set aside
+            self.set_aside += 1
+            self.engine.close()
+            self._number += 1
+            self._take_over(committed, piece, earlier)
 
     @property
     def changelog(self) -> dict[bytes, bytes]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from aiokafka.errors import KafkaConnectionError
 from hypothesis import HealthCheck, given, settings
@@ -44,7 +45,7 @@ from pastforward.streams.matcher import engine as engine_module
 from pastforward.streams.matcher import matcher as matcher_module
 from pastforward.streams.matcher import memory_index, reporting
 from pastforward.streams.matcher.best_offers import Auctions
-from pastforward.streams.matcher.duplicates import Repeats
+from pastforward.streams.matcher.duplicates import REFUSED, Repeats, key_of
 from pastforward.streams.matcher.engine import Effects, Engine
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.matcher.subscribers import Subscribers
@@ -202,7 +203,7 @@ class Trap:
     def spring(self) -> None:
         if self.current is not None:
             engine, offsets = self.current
-            if any(offset in self.bad and offset not in engine.progress.refused for offset in offsets):
+            if (np.isin(offsets, list(self.bad)) & ~engine.refuses(np.array(offsets, np.int64))).any():
                 raise Boom("bäng")
 
     def set(self, patch: pytest.MonkeyPatch, place: Any, name: str) -> None:
@@ -337,6 +338,85 @@ def test_what_was_refused_once_stays_refused_by_who_could_take_it(tmp_path: Any,
     assert [n.publication_id for n in told] == ["p0"]
 
 
+MANY = 10_001  # refusals: more than a single record of the changelog could hold
+
+
+def published(offset: int, at: int) -> Rendezvous:
+    record = CanonicalPublication(f"p{offset}", None, "1", at)
+    return Rendezvous("publications", 0, offset, at, 1, (0,), record)
+
+
+def asked_for(at: int, number: int = 0) -> Rendezvous:
+    record = CanonicalSubscription(
+        f"s{number}", "anna", Version(at, 0, number), "1", "overlap", 0, None, "published", ALWAYS
+    )
+    return Rendezvous("subscriptions", 0, number, at, 1, (0,), record)
+
+
+@pytest.mark.parametrize("then", ["restart", "restart with all of it behind", "rebuild", "rebuild twice"])
+@pytest.mark.parametrize("every", [1, 2])
+def test_however_many_were_refused_all_stay_refused(tmp_path: Any, every: int, then: str) -> None:
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.feed([published(0, START)])
+    matchers.commit()
+    count = every * MANY
+    for first in range(1, count, 5_000):
+        chunk = [published(offset, START) for offset in range(first, min(first + 5_000, count))]
+        for record in chunk:
+            if record.offset % every == 0:
+                matchers.engine.refuse(record.offset)
+        matchers.feed(chunk)
+        if then == "restart":
+            matchers.commit()
+    if then.startswith("restart"):
+        matchers.restart(5_000)
+    else:
+        matchers.rebuild()
+        if then == "rebuild twice":
+            matchers.rebuild()
+    offsets = np.arange(count)
+    assert (matchers.engine.refuses(offsets) == ((offsets % every == 0) & (offsets > 0))).all()
+    told = matchers.feed([asked_for(START)]).notifications
+    matchers.engine.close()
+    assert {n.publication_id for n in told} == {f"p{offset}" for offset in range(count) if offset % every or not offset}
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_what_was_refused_is_forgotten_when_nobody_can_ask_for_it(tmp_path: Any, behind: bool) -> None:
+    """Two hot windows later. A store that stands before it is of no use then: it would take what was refused."""
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.feed([published(0, START)])
+    if behind:
+        matchers.commit()
+    matchers.engine.refuse(1)
+    matchers.feed([asked_for(START, 1)])
+    if not behind:
+        matchers.commit()
+    assert [key for key in matchers.changelog if key.startswith(key_of(REFUSED))]
+    matchers.feed([published(1, START + 2 * HOT + 1)])
+    assert not [key for key in matchers.changelog if key.startswith(key_of(REFUSED))]
+    matchers.restart(1)
+    assert matchers.set_aside == behind
+    assert list(matchers.engine.subscribers.names()) == []
+    assert matchers.engine.progress.seen == {("publications", 0): 1, ("subscriptions", 0): 1}
+    matchers.engine.close()
+
+
+def test_a_replay_tells_the_changelog_what_it_refuses_itself(tmp_path: Any) -> None:
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.feed([published(0, START)])
+    matchers.commit()
+    matchers.feed([published(1, START)])
+    with pytest.MonkeyPatch.context() as patch:
+        Trap({1}).set(patch, engine_module._Chunk, "_store")
+        matchers.restart(1)
+    matchers.feed([published(2, START)])
+    matchers.rebuild()
+    told = matchers.feed([asked_for(START)]).notifications
+    matchers.engine.close()
+    assert sorted(n.publication_id for n in told) == ["p0", "p2"]
+
+
 @pytest.mark.parametrize("key", [None, b"k", b"k" * (5 << 20)], ids=["no key", "key", "key of 5 MiB"])
 def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: bytes | None) -> None:
     """The next one goes on, and a restart passes it again. The letter fits its topic, whatever the key."""
@@ -353,6 +433,8 @@ def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: b
     assert sent_value is not None
     assert len(sent_key or b"") + len(sent_value) <= MAX_CANONICAL_BYTES
     assert (matchers.engine.applied, matchers.engine.progress.log_time) == (2, 6000)
+    assert matchers.engine.refuses(np.array([0, 1])).tolist() == [True, False]
+    assert matchers.engine.refusals.entry(0) in outgoing.changelog[TOPICS.live, 0]
     matchers.engine.close()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.state import Store, open_store
-from pastforward.streams.matcher.duplicates import BLOCK, ENDS, SLOT, Repeats
+from pastforward.streams.matcher.duplicates import BLOCK, REPEATS, Repeats
 from tests.streams.logs import HOT, SECOND, START
 from tests.streams.test_engine import Engines
 
@@ -21,7 +21,7 @@ SPAN = 3 * BLOCK
 
 def left_in(store: Store, slots: int) -> list[bytes]:
     """What the store still holds of a queue that had so many slots at most."""
-    keys = [ENDS, *(SLOT + str(slot).encode() for slot in range(slots))]
+    keys = [REPEATS, *(REPEATS + b" %d" % slot for slot in range(slots))]
     return [key for key in keys if store.get_meta(key) is not None]
 
 
@@ -43,7 +43,7 @@ def test_what_is_known_does_not_depend_on_chunks(drops: list[tuple[int, int]], s
             at = min(at + size, len(offsets))
             now = int(times[at - 1])
             changelog.update(repeats.note(np.array(offsets[piece]), times[piece]))
-            for key in repeats.forget(now - KEEP):
+            for key, _ in repeats.forget(now - KEEP):
                 del changelog[key]
             store.commit(at)
             if then == "load":
@@ -61,7 +61,7 @@ def test_what_is_known_does_not_depend_on_chunks(drops: list[tuple[int, int]], s
             found = np.flatnonzero(repeats.among(np.arange(SPAN + 1))).tolist()
             recent = [offset for offset, time in zip(offsets[:at], times.tolist(), strict=False) if time >= now - KEEP]
             assert set(recent) <= set(found) <= set(offsets[:at])
-        for key in repeats.forget(1 << 62):
+        for key, _ in repeats.forget(1 << 62):
             del changelog[key]
         assert not changelog
         assert not repeats
