@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import matching.predicates
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 from pastforward import schemas
 from pastforward.matching import Index
+from pastforward.matching.conditions import predicates as asking
 from pastforward.matching.conditions.values import Box, Path
 from pastforward.schemas import (
     Best,
@@ -94,7 +94,7 @@ EDGES = [
 ]
 
 
-def sent_as(asked: Sequence[Sequence[matching.predicates.Predicate]]) -> Disjuncts:
+def sent_as(asked: Sequence[Sequence[asking.Predicate]]) -> Disjuncts:
     """The structured form as records have it."""
     return tuple(
         tuple(

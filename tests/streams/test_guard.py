@@ -408,7 +408,7 @@ def test_a_replay_tells_the_changelog_what_it_refuses_itself(tmp_path: Any) -> N
     matchers.commit()
     matchers.feed([published(1, START)])
     with pytest.MonkeyPatch.context() as patch:
-        Trap({1}).set(patch, engine_module._Chunk, "_store")
+        Trap({1}).set(patch, chunk_module, "store_rows")
         matchers.restart(1)
     matchers.feed([published(2, START)])
     matchers.rebuild()
