@@ -41,7 +41,7 @@ from pastforward.schemas.limits import MAX_ID_BYTES, MAX_TIME
 from pastforward.schemas.records import Disjuncts, Where
 from pastforward.spark_batch.decode import decode_batch
 from pastforward.spark_batch.in_force import InForce
-from pastforward.streams.matcher.engine import add_to
+from pastforward.streams.matcher.records import add_to
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory, Scheme, make_scheme
