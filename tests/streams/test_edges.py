@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -20,6 +21,8 @@ from pastforward.schemas import decode_notification, decode_rendezvous
 from pastforward.settings import load
 from pastforward.state import open_store
 from pastforward.streams.matcher.engine import PROGRESS
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.worker.sender import AtLeastOnce, Chunk
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE, WorkerUnderTest
 from tests.streams.system import Setup, System, check, check_inputs
@@ -125,18 +128,23 @@ def stamped(system: System, by: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------ zombies
 
 
-def stopped_with_work_uncommitted(system: Plain, worker: WorkerUnderTest, names: list[str]) -> None:
-    """Returns when the worker is stopped, has told of the subscriptions, and has not committed that. If it has, others are tried."""
-    while True:
-        for name in names:
-            system.subscribe(name, "x = 1", starts_at=0)
-        system.flush()
-        until(lambda: {("past", name) for name in names} <= system.told(), worker)
-        worker.process.send_signal(signal.SIGSTOP)
-        if system.log.committed("rendezvous") != system.log.ends("rendezvous"):
-            return
-        worker.process.send_signal(signal.SIGCONT)
-        names[:] = [f"{name}'" for name in names]
+def stops_before_it_settles() -> None:
+    """In the worker: stopped when it has told of subscriptions, and before changelog and offset follow. Once."""
+    settle = AtLeastOnce._settle
+
+    async def stopping(self: AtLeastOnce, chunks: list[Chunk]) -> None:
+        matched = [chunk for chunk in chunks if chunk.partition.topic == "stale.rendezvous"]
+        logged = Outgoing.joined(chunk.outgoing for chunk in matched).changelog
+        if any(key is not None and key.startswith(b"s") for records in logged.values() for key, _ in records):
+            AtLeastOnce._settle = settle  # type: ignore[method-assign]
+            os.kill(os.getpid(), signal.SIGSTOP)
+        await settle(self, chunks)
+
+    AtLeastOnce._settle = stopping  # type: ignore[method-assign]
+
+
+def is_stopped(worker: WorkerUnderTest) -> bool:
+    return Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_zombie_leaves_no_trace_in_the_changelog_at_least_once(
@@ -144,17 +152,23 @@ def test_a_zombie_leaves_no_trace_in_the_changelog_at_least_once(
 ) -> None:
     """Stopped with work that is sent and not committed. Another one takes over, replaces and withdraws; the zombie wakes, and the state
     is rebuilt from Kafka alone: what was withdrawn is not back, what was replaced is as it was replaced."""
-    system = Plain(
-        broker.bootstrap, start_worker, tmp_path, Setup("stale.", delivery="at-least-once", partitions=1, workers=1)
-    )
+    setup = Setup("stale.", delivery="at-least-once", partitions=1, workers=1)
+    system = Plain(broker.bootstrap, start_worker, tmp_path, setup)
+    setup.more = {"prepare": stops_before_it_settles}
     system.start_all()
     system.wait_ready()
+    setup.more = {}
     zombie = system.workers[0]
     system.publish("past", x=1)
     system.flush()
     system.wait()
     names = [f"s{number}" for number in range(20)]
-    stopped_with_work_uncommitted(system, zombie, names)
+    for name in names:
+        system.subscribe(name, "x = 1", starts_at=0)
+    system.flush()
+    until(lambda: is_stopped(zombie), zombie)
+    assert system.told()
+    assert system.log.committed("rendezvous") != system.log.ends("rendezvous")
     other = system.start(1)
     try:
         other.wait_ready()
@@ -523,12 +537,12 @@ def test_a_store_that_is_no_good_is_set_aside_and_rebuilt(
     system = one_partition(broker, start_worker, tmp_path, "aside.")
     system.finish()
     store = system.directory(0) / "worker" / "state" / "aside.0"
-    for what, harm in STORES.items():
+    for number, (what, harm) in enumerate(STORES.items(), 1):
         harm(store)
         worker = system.start(0)
         worker.wait_ready()
         said = worker.said()
-        assert "set aside" in said, what
+        assert said.count("is set aside as") == number, what  # all of them write into one log
         (kept,) = store.parent.glob("aside.0.aside-*")  # the last one
         assert str(kept) in said, what
         assert 'pastforward_dropped_total{reason="state"} 1.0' in worker.get("metrics")[1], what
