@@ -4,6 +4,9 @@ A stock agent costs several asyncio tasks a record. `ConsumerScheduler` is Faust
 ours yields one synthetic record per topic and poll, whose value are the records by partition, and `Polls` hands them to
 the agent. Offsets are committed by `streams.worker.sender` alone, together with the outputs: Faust's own commit would land between
 ours and the marker of the transaction, and it acknowledges chunks that have failed.
+
+All that Faust (0.15) and aiokafka (0.14) keep to themselves of a consumer is used here; `tests/streams/test_transport.py` names each part, and
+fails when one is gone.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import faust
+from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult
 from aiokafka.errors import (
     CorruptRecordException,
@@ -25,6 +29,7 @@ from aiokafka.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
+from aiokafka.structs import OffsetAndMetadata
 from faust.tables import TableManager
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
@@ -269,6 +274,13 @@ class Unheld:
         return True
 
 
+class Standing(NamedTuple):
+    """Of a partition: the next offset that the consumer reads, and the end of what is committed; None: not known."""
+
+    position: int | None
+    end: int | None
+
+
 class _Consumer(Consumer):
     """`handed`: the offset behind the last record that was handed out, by partition.
 
@@ -310,6 +322,48 @@ class _Consumer(Consumer):
     def release_all(self) -> None:
         """Whoever owns the partitions next holds none of them."""
         self._held.clear()
+
+    # What Faust and aiokafka keep to themselves, for the assignment.
+
+    def subscribed(self) -> frozenset[str]:
+        """Topics; empty as long as there is no consumer."""
+        consumer = self._thread._consumer
+        return frozenset() if consumer is None else frozenset(consumer.subscription())
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Of the topics that it is subscribed to, whoever has them."""
+        known = self._thread._consumer.partitions_for_topic
+        return [TopicPartition(topic, number) for topic in self.subscribed() for number in known(topic) or ()]
+
+    def stands_at(self, partition: TopicPartition) -> Standing:
+        assignment = self._thread._consumer._subscription.subscription.assignment
+        state = None if assignment is None else assignment.state_value(partition)
+        if state is None:
+            return Standing(None, None)
+        end = None if state.lso is None else int(state.lso)
+        return Standing(int(state.position) if state.has_valid_position else None, end)
+
+    def begin_at(self, partition: TP, offset: int) -> None:
+        """After a seek. Faust drops what is not above the last offset it has read."""
+        self.handed[partition] = offset
+        self._read_offset[partition] = None
+
+    async def look_again(self) -> None:
+        """For partitions of topics that it does not see."""
+        await self._thread._consumer._client.force_metadata_update()
+
+    def request_rejoin(self) -> None:
+        self._thread._consumer._coordinator.request_rejoin()
+
+    async def commit_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """With their metadata, as a member of the group's present generation."""
+        await self._thread.call_thread(self._thread._consumer.commit, offsets)
+
+    async def committed_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Asked of the broker, not of what was committed here."""
+        fetch = self._thread._consumer._coordinator.fetch_committed_offsets
+        found: dict[TopicPartition, OffsetAndMetadata] = await self._thread.call_thread(fetch, partitions)
+        return found
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
         epoch = self.epoch

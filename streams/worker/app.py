@@ -32,7 +32,7 @@ from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.stage import Stage
 from pastforward.streams.transport.connection import Connection
 from pastforward.streams.transport.consumer import NoTables, Polls, PollScheduler, PollTransport
-from pastforward.streams.worker.assignment import CHECKED, Ownership
+from pastforward.streams.worker.assignment import CHECKED, Assignment
 from pastforward.streams.worker.directory import Tail, group_of
 from pastforward.streams.worker.recovery import is_useless, open_whole, recover_engine, recover_routes, resume
 from pastforward.streams.worker.sender import Interrupted, Sender, make_sender
@@ -80,7 +80,7 @@ class WorkerApp:
         self._admin: AdminClient | None = None
         self.metrics = metrics
         self.app = self._make_app()
-        self.ownership = Ownership(
+        self.assignment = Assignment(
             self.app,
             connection,
             self._sender,
@@ -131,22 +131,22 @@ class WorkerApp:
 
         async def feed(stream: Any) -> None:
             async for event in stream.events():
-                await self.ownership.put(event.message.value)
+                await self.assignment.put(event.message.value)
 
         app.agent(inputs, name="router")(feed)
         app.agent(rendezvous, name="matcher")(feed)
 
         async def revoked(*_: Any, **__: Any) -> None:
-            await self._guarded(self.ownership.release())
+            await self._guarded(self.assignment.release())
 
         async def stopping(*_: Any, **__: Any) -> None:
-            await self._guarded(self.ownership.close())
+            await self._guarded(self.assignment.close())
 
         async def complete(*_: Any, **__: Any) -> None:
-            await self._guarded(self.ownership.takeover())
+            await self._guarded(self.assignment.takeover())
 
         async def check() -> None:
-            await self._guarded(self.ownership.check_topics())
+            await self._guarded(self.assignment.check_topics())
 
         app.timer(CHECKED, traced=False)(check)
         app.on_partitions_revoked.connect(revoked, weak=False)
@@ -158,7 +158,7 @@ class WorkerApp:
         try:
             await step
         except Exception as error:
-            await self.ownership.failed(error)
+            await self.assignment.failed(error)
 
     def _sender(self, topic_ids: Mapping[str, str]) -> Sender:
         name = f"{self._group}-{uuid.uuid4().hex}"
@@ -247,6 +247,6 @@ class WorkerApp:
 
     async def retire(self) -> None:
         """This version is over: lets go of everything, and of what it kept on the disk."""
-        await self.ownership.retire()
+        await self.assignment.retire()
         for number in range(self._entry.partitions):
             shutil.rmtree(self._store_path(number), ignore_errors=True)

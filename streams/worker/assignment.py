@@ -34,7 +34,7 @@ from pastforward.streams.worker.memory import give_back
 from pastforward.streams.worker.offset_metadata import mark, read_mark
 from pastforward.streams.worker.recovery import Meter
 from pastforward.streams.worker.sender import Interrupted, Offsets, Sender, is_interruption
-from pastforward.streams.worker.task import OVERTAKEN, Owned
+from pastforward.streams.worker.task import OVERTAKEN, PartitionTask
 from pastforward.streams.worker.throttle import Courtesy
 
 log = logging.getLogger("pastforward.worker")
@@ -50,7 +50,7 @@ Resume = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
 MakeStage = Callable[[TopicPartition, int, int], Awaitable[Stage]]  # where it begins, and the highest arrival before
 
 
-class Ownership:
+class Assignment:
     """All partitions of this worker. Used from the event loop of the Faust app only."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Ownership:
         self._arrived: dict[TopicPartition, int] = {}  # below where each partition was taken over
         self._metrics = metrics
         self._courtesy = courtesy
-        self._owned: dict[TP, Owned] = {}
+        self._tasks: dict[TP, PartitionTask] = {}
         self._lanes: dict[TP, Lane] = {}
         self._given_up: list[Lane] = []
         self._sender: Sender | None = None
@@ -88,10 +88,10 @@ class Ownership:
 
     @property
     def positions(self) -> dict[TP, int]:
-        return {partition: owned.position for partition, owned in self._owned.items()}
+        return {partition: owned.position for partition, owned in self._tasks.items()}
 
     def stages(self) -> dict[TP, Stage]:
-        return {partition: owned.stage for partition, owned in self._owned.items()}
+        return {partition: owned.stage for partition, owned in self._tasks.items()}
 
     @property
     def ready(self) -> bool:
@@ -102,7 +102,7 @@ class Ownership:
     def busy_seconds(self) -> float:
         """How long the slowest chunk has been in the works."""
         now = time.perf_counter()
-        return max((now - one.busy_since for one in self._owned.values() if one.busy_since is not None), default=0.0)
+        return max((now - one.busy_since for one in self._tasks.values() if one.busy_since is not None), default=0.0)
 
     @property
     def takeover_seconds(self) -> float:
@@ -112,29 +112,27 @@ class Ownership:
     @property
     def delay(self) -> float:
         """Seconds that the oldest record in the works has been there."""
-        return max((one.delay for one in self._owned.values()), default=0.0)
+        return max((one.delay for one in self._tasks.values()), default=0.0)
 
     def measure(self) -> None:
         """Sets what is measured when somebody asks."""
-        for partition, owned in self._owned.items():
+        for partition, owned in self._tasks.items():
             self._metrics.lag.labels(partition.topic, str(partition.partition)).set(self._lag(owned))
             if isinstance(owned.stage, Matcher):
                 owned.stage.measure()
 
     def lag(self) -> int:
-        return sum(self._lag(owned) for owned in self._owned.values())
+        return sum(self._lag(owned) for owned in self._tasks.values())
 
-    def _lag(self, owned: Owned) -> int:
+    def _lag(self, owned: PartitionTask) -> int:
         """Offsets up to the last committed one; the markers of transactions, which nobody reads, count as long as it is busy."""
-        consumer = self._app.consumer._thread._consumer
-        assignment = consumer._subscription.subscription.assignment
-        state = None if assignment is None else assignment.state_value(owned.partition)
-        if state is None or state.lso is None:
+        standing = self._app.consumer.stands_at(owned.partition)
+        if standing.end is None:
             return 0
         lane = self._lanes.get(TP(*owned.partition))
         idle = owned.busy_since is None and (lane is None or not lane.waiting)
-        position = state.position if idle and state.has_valid_position else owned.position
-        return max(0, int(state.lso) - int(position))
+        position = standing.position if idle and standing.position is not None else owned.position
+        return max(0, int(standing.end - position))
 
     async def put(self, polled: Mapping[TP, Sequence[Any]]) -> None:
         for partition, records in polled.items():
@@ -145,7 +143,7 @@ class Ownership:
                 await lane.put(records)
 
     async def nudge(self) -> None:
-        for owned in list(self._owned.values()):
+        for owned in list(self._tasks.values()):
             try:
                 await owned.nudge()
             except Exception as error:
@@ -175,8 +173,8 @@ class Ownership:
         self._complete = False
         self._lanes_of_nobody()
         lanes, self._given_up = self._given_up, []
-        owned = list(self._owned.values())
-        self._owned.clear()
+        owned = list(self._tasks.values())
+        self._tasks.clear()
         await asyncio.gather(*(one.release() for one in owned))
         await asyncio.gather(*(lane.stop() for lane in lanes))
         if lanes:
@@ -223,7 +221,7 @@ class Ownership:
         gc.collect()
         gc.freeze()
         await asyncio.to_thread(give_back)  # what the rebuilding needed
-        owned = [one for one in taken if isinstance(one, Owned)]
+        owned = [one for one in taken if isinstance(one, PartitionTask)]
         errors = [error for error in taken if isinstance(error, BaseException)]
         if owned and not errors and generation == self._app.consumer_generation_id:
             await self._app.consumer.seek_wait({one.partition: one.position for one in owned})
@@ -238,16 +236,15 @@ class Ownership:
         self._sender = sender
         for one in owned:
             key = TP(*one.partition)
-            self._app.consumer.handed[key] = one.position
-            self._app.consumer._read_offset[key] = None  # Faust drops what is not above the last offset it has read
-            self._owned[key] = one
+            self._app.consumer.begin_at(key, one.position)
+            self._tasks[key] = one
             self._lanes[key] = Lane(one.handle, one.silent, self.failed, partial(self._app.consumer.hold, key))
         self._complete = True
         log.info("owner of %d partitions", len(owned))
 
     @property
     def _subscribed(self) -> set[str]:
-        return set(self._app.consumer._thread._consumer.subscription())
+        return set(self._app.consumer.subscribed())
 
     async def check_topics(self) -> None:
         """A topic that is deleted and made anew goes by the same name, and aiokafka reads on in it, or not at all. Raises `UserError`."""
@@ -281,10 +278,9 @@ class Ownership:
 
     async def _see_all(self) -> None:
         """The group gives nothing of a topic that its consumers do not see: they look again, and join again. Raises `Interrupted`."""
-        consumer = self._app.consumer._thread._consumer
-        unseen = sorted(topic for topic in self._subscribed if not consumer.partitions_for_topic(topic))
+        unseen = sorted(self._subscribed - {partition.topic for partition in self._app.consumer.all_partitions()})
         if unseen:
-            await consumer._client.force_metadata_update()
+            await self._app.consumer.look_again()
             raise Interrupted(f"the partitions of {unseen[0]} were not seen")
 
     def _anew(self, topic: str, before: str, now: str) -> UserError:
@@ -318,33 +314,29 @@ class Ownership:
         while True:
             await asyncio.sleep(REJOIN)
             if not self._app.rebalancing:
-                self._app.consumer._thread._consumer._coordinator.request_rejoin()
+                self._app.consumer.request_rejoin()
 
-    async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> Owned:
+    async def _own(self, partition: TopicPartition, position: int, sender: Sender) -> PartitionTask:
         stage = await self._make_stage(partition, position, self._arrived.get(partition, 0))
-        return Owned(partition, sender, stage, position, self._metrics, self._courtesy, self._passed)
+        return PartitionTask(partition, sender, stage, position, self._metrics, self._courtesy, self._passed)
 
-    def _passed(self, owned: Owned) -> int:
+    def _passed(self, owned: PartitionTask) -> int:
         """Where the consumer stands, if all that it has handed out is computed."""
         consumer = self._app.consumer
         if consumer.handed.get(TP(*owned.partition), 0) > owned.position:
             return owned.position
-        assignment = consumer._thread._consumer._subscription.subscription.assignment
-        state = None if assignment is None else assignment.state_value(owned.partition)
-        return int(state.position) if state is not None and state.has_valid_position else owned.position
+        position = consumer.stands_at(owned.partition).position
+        return owned.position if position is None else int(position)
 
     async def commit(self, offsets: Offsets) -> None:
         """Refused to whoever is not a member of the present generation."""
-        thread = self._app.consumer._thread
         marked = {
             p: (offset, mark(owner, self._ids, self._arrived.get(p, 0))) for p, (offset, owner) in offsets.items()
         }
-        await thread.call_thread(thread._consumer.commit, marked)
+        await self._app.consumer.commit_offsets(marked)
 
     async def _claims(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
-        thread = self._app.consumer._thread
-        coordinator = thread._consumer._coordinator
-        found = await thread.call_thread(coordinator.fetch_committed_offsets, list(partitions))
+        found = await self._app.consumer.committed_offsets(list(partitions))
         none = OffsetAndMetadata(-1, "")
         claims = {partition: found.get(partition, none) for partition in partitions}
         return {p: Claim(None if c.offset < 0 else c.offset, *read_mark(c.metadata or "")) for p, c in claims.items()}
@@ -391,12 +383,8 @@ class Ownership:
 
     async def _earlier_ids(self) -> dict[str, set[str]]:
         """The ids of the topics when offsets were committed, whoever committed them."""
-        consumer = self._app.consumer._thread._consumer
-        everything = [
-            TopicPartition(t, p) for t in consumer.subscription() for p in consumer.partitions_for_topic(t) or ()
-        ]
         earlier: dict[str, set[str]] = {}
-        for found in (await self._claims(everything)).values():
+        for found in (await self._claims(self._app.consumer.all_partitions())).values():
             for topic, topic_id in found.topic_ids.items():
                 earlier.setdefault(topic, set()).add(topic_id)
         return earlier

@@ -48,20 +48,20 @@ class Host:
     @property
     def ready(self) -> bool:
         active = self._tail.view.active()
-        return all(version in self.running and self.running[version].ownership.ready for version in active)
+        return all(version in self.running and self.running[version].assignment.ready for version in active)
 
     @property
     def positions(self) -> dict[TP, int]:
         """Of all partitions that are owned here, under all versions."""
-        return {tp: at for made in self.running.values() for tp, at in made.ownership.positions.items()}
+        return {tp: at for made in self.running.values() for tp, at in made.assignment.positions.items()}
 
     @property
     def busy_seconds(self) -> float:
-        return max((made.ownership.busy_seconds for made in self.running.values()), default=0.0)
+        return max((made.assignment.busy_seconds for made in self.running.values()), default=0.0)
 
     @property
     def takeover_seconds(self) -> float:
-        return max((made.ownership.takeover_seconds for made in self.running.values()), default=0.0)
+        return max((made.assignment.takeover_seconds for made in self.running.values()), default=0.0)
 
     def health(self) -> tuple[dict[str, Any], int]:
         """What `/health` says, and with which status: 503 when a chunk, or a takeover, has not gone on for longer than anything takes."""
@@ -71,12 +71,12 @@ class Host:
         return said, 503 if hung else 200
 
     def lag(self) -> int:
-        return sum(made.ownership.lag() for made in self.running.values())
+        return sum(made.assignment.lag() for made in self.running.values())
 
     def _measure(self) -> None:
         self.metrics.forget_partitions()
         for made in self.running.values():
-            made.ownership.measure()
+            made.assignment.measure()
 
     def _make(self, version: int, listening: socket.socket | None = None) -> WorkerApp:
         entry = self._tail.view.versions[version]
@@ -101,7 +101,7 @@ class Host:
 
     def _delay(self) -> float:
         made = self.running.get(self._tail.view.current().in_force)
-        return 0.0 if made is None else made.ownership.delay
+        return 0.0 if made is None else made.assignment.delay
 
     async def _follow(self) -> None:
         try:
@@ -126,7 +126,7 @@ class Host:
                 await self.first.app.add_runtime_dependency(made.app)
         for version, made in list(self.running.items()):
             if version in active:
-                await made.ownership.nudge()
+                await made.assignment.nudge()
             else:
                 log.info("version %d of the routing is over", version)
                 del self.running[version]

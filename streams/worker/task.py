@@ -55,7 +55,7 @@ def _joined(parts: list[Outgoing]) -> Outgoing:
     return parts[0] if len(parts) == 1 else Outgoing.joined(parts)
 
 
-class Owned:
+class PartitionTask:
     """`position`: up to there everything is computed. `passed`: up to where nothing more will come than what has been handled, behind the
     markers of transactions and other holes; it is committed as well, as retention may leave a log that begins there. The state is made
     durable now and then, when everything computed is safe at the broker: so it is never ahead of the committed offset, and what it lacks is
@@ -69,7 +69,7 @@ class Owned:
         position: int,
         metrics: Metrics,
         courtesy: Courtesy | None = None,
-        passed: Callable[[Owned], int] | None = None,
+        passed: Callable[[PartitionTask], int] | None = None,
     ) -> None:
         self.partition = partition
         self.sender = sender

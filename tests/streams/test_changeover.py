@@ -25,7 +25,7 @@ from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.worker import task as module
 from pastforward.streams.worker.sender import Chunk
-from pastforward.streams.worker.task import Owned
+from pastforward.streams.worker.task import PartitionTask
 from pastforward.topics import Topics
 
 INPUTS = ("subscriptions", "publications")
@@ -166,7 +166,7 @@ class Worker:
             router = PublicationRouter(*arguments)  # type: ignore[arg-type]
         self.sender = Sender(kafka, self._version)
         self._polled = kafka.committed[self._version, name]
-        self._owned = Owned(here, self.sender, router, self._polled, METRICS)
+        self._owned = PartitionTask(here, self.sender, router, self._polled, METRICS)
         self._owned._computed = 0.0  # in the event loop: threads have turns of their own
         self._waiting: list[Any] = []
         self._task: asyncio.Task[None] | None = None

@@ -17,9 +17,9 @@ from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.stages.stage import Allowed
 from pastforward.streams.worker import task as module
-from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.assignment import Assignment
 from pastforward.streams.worker.sender import Chunk
-from pastforward.streams.worker.task import Owned
+from pastforward.streams.worker.task import PartitionTask
 
 HERE = TopicPartition("t", 0)
 
@@ -86,7 +86,7 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def quick(made: Owned) -> Owned:
+def quick(made: PartitionTask) -> PartitionTask:
     """Computes in the event loop from the first chunk on: threads have turns of their own."""
     made._computed = 0.0
     return made
@@ -95,7 +95,7 @@ def quick(made: Owned) -> Owned:
 def test_the_next_chunk_is_computed_while_one_is_sent_and_not_one_more() -> None:
     async def run() -> list[tuple[str, int | None]]:
         steps = Steps()
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         await owned.handle(records(0, 2))
         second = asyncio.create_task(owned.handle(records(2, 3)))
         await turns()
@@ -118,7 +118,7 @@ def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatc
 
     async def run() -> list[tuple[str, int | None]]:
         steps = Steps()
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         handling = asyncio.create_task(owned.handle(records(0, 2)))
         await turns()
         assert not handling.done()
@@ -134,7 +134,7 @@ def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatc
 def test_silence_and_release_settle_what_is_left() -> None:
     async def run() -> tuple[list[str], list[str]]:
         steps = Steps()
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         await owned.handle(records(0, 2))
         await turns()
         steps.sends[0].set_result(None)
@@ -154,7 +154,7 @@ def test_silence_and_release_settle_what_is_left() -> None:
 def test_a_chunk_that_cannot_be_sent_is_an_error_and_nothing_becomes_durable() -> None:
     async def run() -> list[str]:
         steps = Steps()
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         await owned.handle(records(0, 2))
         await turns()
         steps.sends[0].set_exception(ValueError("fenced"))
@@ -169,7 +169,7 @@ def test_a_chunk_that_cannot_be_sent_is_an_error_and_nothing_becomes_durable() -
 def test_who_is_overtaken_while_it_lets_go_keeps_its_state_as_it_was() -> None:
     async def run() -> list[str]:
         steps = Steps()
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         await owned.handle(records(0, 2))
         await turns()
         steps.sends[0].set_result(None)
@@ -186,7 +186,7 @@ def test_holes_behind_the_last_record_are_committed_with_it_in_silence_and_at_th
     async def run() -> list[tuple[str, int | None]]:
         steps = Steps()
         at = 3
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics(), passed=lambda _: at))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics(), passed=lambda _: at))
 
         async def silent_and_let_go(what: Any) -> None:
             doing = asyncio.create_task(what)
@@ -252,7 +252,7 @@ def test_a_poll_that_begins_below_the_position_is_taken_from_there(
 
     async def run() -> Counting:
         steps = Counting(limits)
-        owned = quick(Owned(HERE, steps, steps, position, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, position, Metrics()))
         owned._piece = piece
         end = position
         for back, length in polls:
@@ -278,7 +278,7 @@ def test_behind_a_final_limit_nothing_is_computed_and_everything_below_is(
     async def run() -> list[int]:
         steps = Counting()
         steps.allowed = lambda position: Allowed(limit, final=True)  # type: ignore[method-assign]
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         owned._piece = piece
         end = 0
         for length in polls:
@@ -312,7 +312,7 @@ def test_a_word_is_said_when_all_before_it_is_safe_and_nothing_is_done_until_it_
 
     async def run() -> list[tuple[str, int | None]]:
         steps = Speaking(2)
-        owned = quick(Owned(HERE, steps, steps, 0, Metrics()))
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
         await owned.handle(records(0, 2))
         nudged = asyncio.create_task(owned.nudge() if how == "by news of the directory" else turns(0))
         await turns()
@@ -349,7 +349,7 @@ def test_whoever_is_retired_waits_for_the_takeover_that_is_under_way(monkeypatch
     async def run() -> None:
         consumer = SimpleNamespace(pause_partitions=lambda _: None, assignment=set)
         needs: Any = [None] * 8
-        ownership = Ownership(SimpleNamespace(consumer=consumer), *needs)
+        assignment = Assignment(SimpleNamespace(consumer=consumer), *needs)
         opened, closed = asyncio.Event(), asyncio.Event()
 
         async def take_over() -> None:
@@ -358,10 +358,10 @@ def test_whoever_is_retired_waits_for_the_takeover_that_is_under_way(monkeypatch
                 await asyncio.sleep(0)
             closed.set()
 
-        monkeypatch.setattr(ownership, "_take_over", take_over)
-        taking = asyncio.create_task(ownership.takeover())
+        monkeypatch.setattr(assignment, "_take_over", take_over)
+        taking = asyncio.create_task(assignment.takeover())
         await opened.wait()
-        await ownership.retire()
+        await assignment.retire()
         assert closed.is_set()
         await taking
 
@@ -386,10 +386,9 @@ def test_what_the_last_owners_have_said_is_read_after_they_are_fenced_and_before
         return take
 
     async def run() -> None:
-        inner = SimpleNamespace(subscription=lambda: {HERE.topic})
-        consumer = SimpleNamespace(assignment=lambda: {HERE}, _thread=SimpleNamespace(_consumer=inner))
+        consumer = SimpleNamespace(assignment=lambda: {HERE}, subscribed=lambda: {HERE.topic})
         sender = SimpleNamespace(name="sender", start=step("start"), stop=step("stop"))
-        ownership = Ownership(
+        assignment = Assignment(
             SimpleNamespace(consumer=consumer, consumer_generation_id=1),
             cast(Any, None),
             lambda _: cast(Any, sender),
@@ -401,7 +400,7 @@ def test_what_the_last_owners_have_said_is_read_after_they_are_fenced_and_before
         )
         monkeypatch.setattr("pastforward.streams.worker.assignment.claim", step("claim", {HERE: 0}))
         with pytest.raises(Stop):
-            await ownership.takeover()
+            await assignment.takeover()
 
     asyncio.run(run())
     assert steps == ["ids", "start", "claim", "refresh", "stage", "stop"]

@@ -17,11 +17,11 @@ from faust.types import TP
 from pastforward.broker import Broker
 from pastforward.streams.transport.consumer import Unheld, _Consumer
 from pastforward.streams.worker import app, host, lane
-from pastforward.streams.worker.assignment import Ownership
+from pastforward.streams.worker.assignment import Assignment
 from pastforward.streams.worker.host import Host
 from pastforward.streams.worker.lane import Lane
 from pastforward.streams.worker.recovery import Meter
-from pastforward.streams.worker.task import Owned
+from pastforward.streams.worker.task import PartitionTask
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside
 
@@ -106,14 +106,14 @@ def _failing(text: str) -> Any:
 def hang_while_there(path: Path) -> None:
     """In the worker: partition 0 of the rendezvous log is not matched as long as a file is there; lanes are short."""
     lane.LIMIT = 5  # type: ignore[misc]
-    handle = Owned.handle
+    handle = PartitionTask.handle
 
     async def slow(owned: Any, records: Any) -> None:
         while owned.partition == ("stuck.rendezvous", 0) and path.exists():
             await asyncio.sleep(0.02)
         await handle(owned, records)
 
-    owned: Any = Owned
+    owned: Any = PartitionTask
     owned.handle = slow
 
 
@@ -165,17 +165,17 @@ def test_a_takeover_without_progress_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     clock = [1_000.0]
     monkeypatch.setattr("pastforward.streams.worker.assignment.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(Meter, "last", 0.0)
-    ownership = Ownership.__new__(Ownership)
-    ownership._owned, ownership._taking = {}, None
+    assignment = Assignment.__new__(Assignment)
+    assignment._owned, assignment._taking = {}, None
     made: Any = Host.__new__(Host)
-    made.running = {1: SimpleNamespace(ownership=ownership)}
+    made.running = {1: SimpleNamespace(assignment=assignment)}
 
     def status() -> tuple[str, int]:
         said, code = made.health()
         return said["status"], code
 
     assert status() == ("ok", 200)
-    ownership._taking = clock[0]
+    assignment._taking = clock[0]
     clock[0] += app.HUNG
     assert status() == ("ok", 200)
     clock[0] += 1

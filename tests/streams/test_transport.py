@@ -10,12 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, Fetcher, FetchResult, PartitionRecords
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
+from faust.transport.consumer import Consumer as FaustConsumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 
 from pastforward.streams.transport import consumer as transport
 from pastforward.streams.transport.consumer import Pace, PollScheduler, bare, bare_records
@@ -170,3 +174,25 @@ def test_the_private_parts_of_aiokafka_that_the_producers_use_are_there() -> Non
         await producer.stop()
 
     asyncio.run(run())
+
+
+def test_the_private_parts_of_aiokafka_and_faust_that_the_consumer_uses_are_there() -> None:
+    async def run() -> None:
+        consumer = AIOKafkaConsumer("t", bootstrap_servers="nowhere:1", group_id="g")
+        assert consumer._subscription.subscription.assignment is None
+        assert hasattr(consumer, "_coordinator")
+        assert hasattr(consumer, "_fetcher")
+        assert inspect.iscoroutinefunction(consumer._client.force_metadata_update)
+
+    asyncio.run(run())
+    assert list(inspect.signature(GroupCoordinator.request_rejoin).parameters) == ["self"]
+    assert inspect.iscoroutinefunction(GroupCoordinator.fetch_committed_offsets)
+    assert {"position", "has_valid_position"} <= set(dir(TopicPartitionState))
+    assert "lso" in inspect.getsource(TopicPartitionState)
+    assert "_fetch_waiters" in inspect.getsource(Fetcher.__init__)
+    assert list(inspect.signature(Fetcher._notify).parameters) == ["self", "future"]
+    for name in ("_create_worker_consumer", "_fetch_records", "_ensure_consumer", "call_thread"):
+        assert hasattr(AIOKafkaConsumerThread, name), name
+    for name in ("_new_consumer_thread", "_getmany", "commit", "perform_seek", "stop_flow"):
+        assert hasattr(Consumer, name), name
+    assert "_read_offset" in inspect.getsource(FaustConsumer.__init__)
