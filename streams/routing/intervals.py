@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.matching.conditions.types import classify
+from pastforward.streams.routing.by_attribute import Iim
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.cost import KeyLoads
-from pastforward.streams.routing.iim import Iim
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 from pastforward.streams.routing.rules import ByInterval, by_interval
 from pastforward.streams.routing.weights import Weights
