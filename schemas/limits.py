@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pastforward.columns import dewey
 from pastforward.matching.conditions import limits as conditions
 
 # An id is part of keys on disk and of every notification: long enough for any URL, short enough to be copied about.
@@ -38,10 +39,10 @@ MAX_NESTING: Final = 32
 MAX_NAME_BYTES: Final = conditions.MAX_NAME_BYTES
 
 # A quad tree of the world has cells of four metres at depth 24. Ancestors cost a look-up each.
-MAX_PATH_DEPTH: Final = conditions.MAX_PATH_DEPTH
+MAX_PATH_DEPTH: Final = dewey.MAX_DEPTH
 
 # A component fits the signed 64-bit integers of every client.
-MAX_PATH_COMPONENT: Final = 2**63 - 1
+MAX_PATH_COMPONENT: Final = dewey.MAX_COMPONENT
 
 # The years 1 to 9999, which RFC 3339 and Python can write.
 MIN_TIME: Final = -62_135_596_800_000_000

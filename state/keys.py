@@ -19,15 +19,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from pastforward.columns import dewey
 from pastforward.state.errors import OperationError
 
 SUBSCRIPTION: Final = "subscription"
 PUBLICATION: Final = "publication"
-
-DEEPEST: Final = 64
-"""Components of a path: deep enough for any ontology, small enough for a stack in a kernel."""
-LARGEST: Final = 1 << 63
-"""The greatest component: what eight bytes hold with room for a sign, so that signed readers are not surprised."""
 
 ID_ENTRY: Final = 0x00
 KIND_BYTES: Final = {SUBSCRIPTION: b"\x01", PUBLICATION: b"\x02"}
@@ -41,23 +37,10 @@ _SIGN: Final = 1 << 63
 
 def parse_topic(text: str) -> tuple[int, ...]:
     """`"1.4.2"` as numbers; the empty text is the root."""
-    if not text:
-        return ()
-    components = []
-    for part in text.split("."):
-        if not (part.isascii() and part.isdigit()) or (len(part) > 1 and part[0] == "0") or int(part) > LARGEST:
-            raise OperationError(
-                f"topic {text!r}: the component {part!r} is not a whole number from 0 to 2^63 without leading zeros; "
-                "write paths like 1.4.2"
-            )
-        components.append(int(part))
-    if len(components) > DEEPEST:
-        raise OperationError(f"topic {text[:40]!r}...: {len(components)} components; at most {DEEPEST} are possible")
-    return tuple(components)
-
-
-def format_topic(components: tuple[int, ...]) -> str:
-    return ".".join(map(str, components))
+    try:
+        return dewey.parse(text)
+    except dewey.PathError as error:
+        raise OperationError(f"topic: {error}") from None
 
 
 def encode_topic(text: str) -> bytes:
@@ -79,7 +62,7 @@ def subtree(text: str) -> tuple[bytes, bytes]:
 def ancestors(text: str) -> list[str]:
     """The topics above, root first."""
     components = parse_topic(text)
-    return [format_topic(components[:depth]) for depth in range(len(components))]
+    return [dewey.text_of(components[:depth]) for depth in range(len(components))]
 
 
 def encode_key(topic: str, kind: str, time: int, identity: int | str) -> bytes:
@@ -96,7 +79,7 @@ def decode_key(key: bytes, *, integer_ids: bool) -> tuple[str, str, int, int | s
         position += 1 + size
     kind = SUBSCRIPTION if key[position] == KIND_BYTES[SUBSCRIPTION][0] else PUBLICATION
     time = _TIME_TOP - int.from_bytes(key[position + 1 : position + 9], "big")
-    return format_topic(tuple(components)), kind, time, decode_id(key[position + 9 :], integer_ids=integer_ids)
+    return dewey.text_of(tuple(components)), kind, time, decode_id(key[position + 9 :], integer_ids=integer_ids)
 
 
 def encode_id(identity: int | str) -> bytes:

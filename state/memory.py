@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from pastforward.columns.dewey import MAX_DEPTH
 from pastforward.columns.growing import Growing
 from pastforward.state.kernels import heap, ids, records, topics
 from pastforward.state.kernels.records import Array, Memory
-from pastforward.state.keys import DEEPEST
 
 _FIRST_ITEMS: Final = 1024
 _FIRST_BLOCKS: Final = 4096
@@ -64,7 +64,7 @@ class Index:
             free_blocks=self._free_blocks,
             scalars=scalars,
             before=np.zeros(records.LEVELS + 1, np.int64),
-            stack=np.zeros(DEEPEST, np.uint64),
+            stack=np.zeros(MAX_DEPTH, np.uint64),
         )
 
     def clear(self) -> None:

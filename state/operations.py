@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pastforward.columns import dewey
 from pastforward.state import keys
 from pastforward.state.errors import OperationError
 from pastforward.state.kernels import check, heap, records, topics
@@ -228,7 +229,7 @@ def _paths(text: Text, starts: Array) -> tuple[Array, Array]:
     size = int((text.high - text.low).sum())
     components = np.zeros(size // 2 + len(text.low) + 1, np.uint64)
     wrong, topic = topics.parse_paths(
-        text.data, text.low, text.high, keys.DEEPEST, np.uint64(keys.LARGEST), paths, components
+        text.data, text.low, text.high, dewey.MAX_DEPTH, np.uint64(dewey.MAX_COMPONENT), paths, components
     )
     if wrong:
         row = int(np.searchsorted(starts, topic, side="right")) - 1

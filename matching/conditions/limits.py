@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pastforward.columns import dewey
+
 # Long enough for an IN list of the size below; short enough that checking one condition stays in milliseconds.
 MAX_TEXT_LENGTH: Final = 65_536
 
@@ -35,7 +37,7 @@ MAX_REGEX_BYTES: Final = 1 << 20
 MAX_NAME_BYTES: Final = 255
 
 # Components of a Dewey path, in conditions, topics and values alike: a quad tree of the world has cells of four metres at depth 24.
-MAX_PATH_DEPTH: Final = 64
+MAX_PATH_DEPTH: Final = dewey.MAX_DEPTH
 
 # Degrees of a point and of a circle's centre, in conditions and values alike. Boxes may lie in any plane.
 MAX_LON: Final = 180.0

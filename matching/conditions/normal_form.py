@@ -46,6 +46,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from pastforward.columns import dewey
 from pastforward.matching.conditions.values import Box, Circle, Point
 
 PREVIOUS: Final = "previous."
@@ -133,7 +134,7 @@ def string_after_prefix(prefix: str) -> str | None:
 
 
 # Components of a path are at most this: they fit the signed 64-bit integers of every client.
-MAX_COMPONENT: Final = 2**63 - 1
+MAX_COMPONENT: Final = dewey.MAX_COMPONENT
 
 
 def path_after_subtree(path: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from math import isfinite, isnan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from pastforward.columns import dewey
 from pastforward.matching.conditions.limits import MAX_LAT, MAX_LON
-from pastforward.matching.conditions.normal_form import MAX_COMPONENT, Constant, Family
+from pastforward.matching.conditions.normal_form import Constant, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 
 INT64_MIN: Final = -(2**63)
@@ -26,7 +26,6 @@ class Instant(NamedTuple):
 
 
 _FINER: Final = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # units of NumPy's times, to a microsecond
-_COMPONENT: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def number(value: float) -> int | float:
@@ -44,15 +43,11 @@ def microseconds(value: datetime) -> int:
 
 
 def path_components(text: str) -> tuple[int, ...] | None:
-    """The components of a Dewey path; None if the text is not one. Leading zeros are refused: one path, one text."""
-    if not text:
-        return ()
-    components = []
-    for part in text.split("."):
-        if not _COMPONENT.fullmatch(part) or int(part) > MAX_COMPONENT:
-            return None
-        components.append(int(part))
-    return tuple(components)
+    """The components of a Dewey path, however deep; None if the text is not one."""
+    try:
+        return dewey.parse(text, text.count(".") + 1)
+    except dewey.PathError:
+        return None
 
 
 def path_text(components: tuple[int, ...]) -> str:

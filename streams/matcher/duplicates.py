@@ -159,6 +159,21 @@ class Repeats:
         return self._name + b" %d" % number
 
 
+class Refusals(Repeats):
+    """Records that have no effect but for the time they tell. `ahead`: those that the next chunk refuses, and notes."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, REFUSED)
+        self.ahead: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.ahead) or len(self) > 0
+
+    def among(self, offsets: Rows) -> Flags:
+        noted = super().among(offsets)
+        return noted | np.isin(offsets, list(self.ahead)) if self.ahead else noted
+
+
 def _value(block: Block) -> bytes:
     return block.time.to_bytes(8, "big", signed=True) + block.bits
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +36,7 @@ from pastforward.streams.matcher.bidding import bidder_of, query_of_new
 from pastforward.streams.matcher.chunk import Chunk
 from pastforward.streams.matcher.cold import FOREVER, Gone
 from pastforward.streams.matcher.cold import NEVER as NOT_YET
-from pastforward.streams.matcher.duplicates import REFUSED, Repeats
+from pastforward.streams.matcher.duplicates import Refusals, Repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.endings import Endings
 from pastforward.streams.matcher.held import auction_of
@@ -72,8 +71,7 @@ class Engine:
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
         self.repeats = Repeats(store)
-        self.refusals = Repeats(store, REFUSED)
-        self._refusing: set[int] = set()  # offsets that the chunk which comes next refuses, and notes
+        self.refusals = Refusals(store)
         self.applied = 0  # up to which offset; at least once, a rebuilt state may be ahead of what is read again
         self.store = store
         self.index = MemoryIndex(number, algorithm) if in_memory else None  # None: subscriptions are looked up on disk
@@ -94,18 +92,13 @@ class Engine:
         with self._atomic():
             chunk = self._run(values, timestamps, offsets)
             yield chunk.effects
-        self._refusing.difference_update(offsets)
+        self.refusals.ahead.difference_update(offsets)
         self._owed.clear()
         self._release(chunk)
 
     def refuse(self, offset: int) -> None:
         """The record there has no effect from here on, but for the time that it tells: now, in a replay, and in a rebuild."""
-        self._refusing.add(offset)
-
-    def refuses(self, offsets: Rows) -> Flags:
-        """Which records there are refused?"""
-        refused = self.refusals.among(offsets)
-        return refused | np.isin(offsets, list(self._refusing)) if self._refusing else refused
+        self.refusals.ahead.add(offset)
 
     def owe(self, offset: int) -> None:
         """The changelog does not know yet that this one was refused."""
@@ -114,9 +107,9 @@ class Engine:
     def skip(self, offset: int, timestamp: int = NOT_YET) -> dict[bytes, bytes]:
         """Passes a record that cannot even tell the time, but for what Kafka says; what the changelog is to hold of it."""
         self.applied = max(self.applied, offset + 1)
-        if offset not in self._refusing:
+        if offset not in self.refusals.ahead:
             return {}
-        self._refusing.discard(offset)
+        self.refusals.ahead.discard(offset)
         return self._note_refused(np.array([offset]), np.array([max(self.progress.log_time, timestamp)]))
 
     @contextlib.contextmanager
@@ -167,8 +160,8 @@ class Engine:
         fresh &= (columns.origin != FROM_NONE) | (np.asarray(offsets, np.int64) >= self.applied)
         chunk = Chunk(self, columns, list(values), fresh, log_times(self.progress, columns, timestamps, fresh), effects)
         chunk.loud_from = loud_from(self.progress, self.version, columns, fresh)
-        if self.refusals or self._refusing:
-            refused = self.refuses(np.asarray(offsets, np.int64))
+        if self.refusals:
+            refused = self.refusals.among(np.asarray(offsets, np.int64))
             if refused.any():
                 chunk.withhold(refused)
                 effects.live.update(self._note_refused(np.asarray(offsets, np.int64)[refused], chunk.log_time[refused]))
@@ -225,15 +218,6 @@ class Engine:
         """Subscriptions and items held."""
         return len(self.subscribers), self.store.stats.items
 
-    def state_bytes(self) -> dict[str, int]:
-        """What the store takes, in memory and on disk."""
-        files = (os.path.join(at, name) for at, _, names in os.walk(self.store.path) for name in names)
-        disk = 0
-        for file in files:
-            with contextlib.suppress(OSError):  # RocksDB has just removed it
-                disk += os.stat(file).st_size
-        return {"memory": self.store.stats.index_bytes, "disk": disk}
-
     def begin(self, entry: Directory, open_auctions: Iterable[bytes] = ()) -> None:
         """A version of the routing that is made on a running system reads publications from a point on; what was before is gone, but for
         auctions that are still open."""
@@ -252,7 +236,7 @@ class Engine:
         if value is None:
             raise ValueError(f"{self.store.path} was not written by a worker")
         self.progress, self.applied = decode_progress(value)
-        self._change_window()
+        self.store.drop_before(self.progress.change_window(self.hot_window))
         self.cut = self.progress.cut()
         self.repeats.load()
         self.refusals.load()
@@ -291,7 +275,7 @@ class Engine:
             times = log_times(self.progress, columns, timestamps, np.ones(len(columns), np.bool_))
             wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
             at = np.asarray(offsets, np.int64)
-            wanted &= ~self.repeats.among(at) & ~self.refuses(at)
+            wanted &= ~self.repeats.among(at) & ~self.refusals.among(at)
             Chunk(self, columns, list(values), wanted, times, Effects()).remember()
 
     def adopt(
@@ -303,7 +287,7 @@ class Engine:
         gone.published, gone.expires = progress.gone.published, progress.gone.expires
         self.progress = replace(progress, gone=gone)
         self._set_window(self._configured)
-        self._change_window()
+        self.store.drop_before(self.progress.change_window(self.hot_window))
         self.cut = self.progress.cut()
         for key, payload in open_auctions.items():
             auction = self._reopen(payload)
@@ -357,17 +341,6 @@ class Engine:
             self.index.add(columns, rows, np.array(handles, np.int64))
 
     # ------------------------------------------------------------------------------------------ what a chunk uses
-
-    def _change_window(self) -> None:
-        """What a shorter window has dropped is not here: the state is complete from where that window began. What a longer window has held
-        is not looked at any more: the history may have to tell of anything."""
-        progress = self.progress
-        if progress.hot_window > self.hot_window:
-            progress.gone = Gone(FOREVER, FOREVER)
-        if progress.hot_window and progress.hot_window < self.hot_window:
-            progress.complete_from = max(progress.complete_from, progress.log_time - progress.hot_window)
-        self.store.drop_before(progress.complete_from)
-        progress.hot_window = self.hot_window
 
     def horizon(self, log_time: int) -> int:
         return max(log_time - self.hot_window, self.progress.complete_from)

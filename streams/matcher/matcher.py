@@ -7,7 +7,9 @@ and which records it has refused (`streams.matcher.duplicates`). Publications co
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +31,7 @@ from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
+from pastforward.state import Store
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.notifications import PHASES
@@ -191,7 +194,7 @@ class Matcher:
         metrics.items.labels(number).set(items)
         metrics.auctions.labels(number).set(len(engine.auctions))
         metrics.log_time.labels(number).set(engine.progress.log_time / 1e6)
-        for where, size in engine.state_bytes().items():
+        for where, size in _bytes_of(engine.store).items():
             metrics.state_bytes.labels(number, where).set(size)
         if engine.index is not None:
             index = engine.index.index
@@ -200,3 +203,12 @@ class Matcher:
 
     def close(self) -> None:
         self._engine.close()
+
+
+def _bytes_of(store: Store) -> dict[str, int]:
+    """What it takes, in memory and on disk."""
+    disk = 0
+    for file in (os.path.join(at, name) for at, _, names in os.walk(store.path) for name in names):
+        with contextlib.suppress(OSError):  # RocksDB has just removed it
+            disk += os.stat(file).st_size
+    return {"memory": store.stats.index_bytes, "disk": disk}

@@ -10,7 +10,7 @@ import orjson
 from pastforward.schemas import SchemaError
 from pastforward.schemas.codec import parse_json
 from pastforward.schemas.fields import flag, integer, small, text
-from pastforward.streams.matcher.cold import NEVER, Gone
+from pastforward.streams.matcher.cold import FOREVER, NEVER, Gone
 
 FORMAT: Final = 2  # of the state that it stands for; in the first one publications were known by their id alone
 
@@ -33,6 +33,16 @@ class Progress:
     # been forgotten. So a state that stands there knows whether to ask for them, and whether anybody still knows.
     refused_from: int = 0
     refused_until: int = 0
+
+    def change_window(self, hot_window: int) -> int:
+        """What a shorter window has dropped is not held: the state is complete from where that window began, which is returned. What a
+        longer window has held is not looked at any more: the history may have to tell of anything."""
+        if self.hot_window > hot_window:
+            self.gone = Gone(FOREVER, FOREVER)
+        if self.hot_window and self.hot_window < hot_window:
+            self.complete_from = max(self.complete_from, self.log_time - self.hot_window)
+        self.hot_window = hot_window
+        return self.complete_from
 
     def copy(self) -> Progress:
         return replace(self, seen=dict(self.seen), gone=self.gone.copy())

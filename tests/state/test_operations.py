@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.dewey import text_of
 from pastforward.state import OperationError, StoreError, open_store
-from pastforward.state.keys import format_topic, parse_topic
+from pastforward.state.keys import parse_topic
 from pastforward.state.operations import parse
 
 GOOD = {"kind": ["subscription"], "id": ["s"], "topic": ["1.4"], "time": [5]}
@@ -27,7 +28,7 @@ GOOD = {"kind": ["subscription"], "id": ["s"], "topic": ["1.4"], "time": [5]}
         ({"id": ["x" * 513]}, "513 bytes"),
         ({"id": [None]}, "needs an id"),
         ({"id": [1.5]}, "int64 or string"),
-        ({"topic": ["1..4"]}, "row 0: topic '1..4'"),
+        ({"topic": ["1..4"]}, "row 0: topic: the path '1..4'"),
         ({"topic": [["1", "a"]]}, "'a'"),
         ({"topic": [7.5]}, "list of strings"),
         ({"time": [None]}, "row 0: time is null"),
@@ -73,7 +74,7 @@ def test_missing_columns_and_other_mistakes(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(
     st.text("0123456789.a-", max_size=24)
-    | st.lists(st.integers(0, 2**63), max_size=70).map(lambda p: format_topic(tuple(p)))
+    | st.lists(st.integers(0, 2**63), max_size=70).map(lambda p: text_of(tuple(p)))
 )
 def test_the_two_readers_of_topics_agree(topic: str) -> None:
     """The compiled one, which reads columns, and the plain one, which explains."""

@@ -203,7 +203,7 @@ class Trap:
     def spring(self) -> None:
         if self.current is not None:
             engine, offsets = self.current
-            if (np.isin(offsets, list(self.bad)) & ~engine.refuses(np.array(offsets, np.int64))).any():
+            if (np.isin(offsets, list(self.bad)) & ~engine.refusals.among(np.array(offsets, np.int64))).any():
                 raise Boom("bäng")
 
     def set(self, patch: pytest.MonkeyPatch, place: Any, name: str) -> None:
@@ -375,7 +375,7 @@ def test_however_many_were_refused_all_stay_refused(tmp_path: Any, every: int, t
         if then == "rebuild twice":
             matchers.rebuild()
     offsets = np.arange(count)
-    assert (matchers.engine.refuses(offsets) == ((offsets % every == 0) & (offsets > 0))).all()
+    assert (matchers.engine.refusals.among(offsets) == ((offsets % every == 0) & (offsets > 0))).all()
     told = matchers.feed([asked_for(START)]).notifications
     matchers.engine.close()
     assert {n.publication_id for n in told} == {f"p{offset}" for offset in range(count) if offset % every or not offset}
@@ -433,7 +433,7 @@ def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: b
     assert sent_value is not None
     assert len(sent_key or b"") + len(sent_value) <= MAX_CANONICAL_BYTES
     assert (matchers.engine.applied, matchers.engine.progress.log_time) == (2, 6000)
-    assert matchers.engine.refuses(np.array([0, 1])).tolist() == [True, False]
+    assert matchers.engine.refusals.among(np.array([0, 1])).tolist() == [True, False]
     assert matchers.engine.refusals.entry(0) in outgoing.changelog[TOPICS.live, 0]
     matchers.engine.close()
 

@@ -87,6 +87,15 @@ def view_of(system: System) -> View:
     return read_directory(settings_of(system), system.bootstrap)
 
 
+def becomes(system: System, state: State) -> bool:
+    """A transaction that was committed is seen by readers a moment later."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := view_of(system).current()) != state:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return True
+
+
 def until(there: Callable[[], bool], changing: Future[subprocess.CompletedProcess[str]]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not there():
@@ -310,7 +319,7 @@ def test_a_change_is_dropped_while_it_goes_on_and_when_no_worker_runs(
         with pytest.raises(UserError, match="taken over"):
             change._say([(STATE, State(1, 2, flipping=True).to_bytes())])
         system.workers[0].wait_said("version 2 of the routing is over")
-        assert view_of(system).current() == State(1)
+        assert becomes(system, State(1))
         assert "no change is under way" in routing(system, "abort").stderr
         system.load.burst(100)
         wait(system, 1)
@@ -329,7 +338,7 @@ def test_a_change_is_dropped_while_it_goes_on_and_when_no_worker_runs(
     system.load.burst(100)
     wait(system, 1)
     assert apply(system, "--partitions", "3").returncode == 0
-    assert view_of(system).current() == State(4)
+    assert becomes(system, State(4))
     system.load.burst(200)
     wait(system, 4)
     assert system.workers[0].stop() == 0, system.workers[0].said()
@@ -353,7 +362,7 @@ def test_what_flips_cannot_be_dropped(broker: Broker, start_worker: StartWorker,
     assert (refused.returncode, "cannot be dropped any more" in refused.stderr) == (1, True)
     system.workers[0] = system.start(0)
     assert apply(system).returncode == 0
-    assert view_of(system).current() == State(2)
+    assert becomes(system, State(2))
     assert system.workers[0].stop() == 0
 
 
