@@ -17,10 +17,12 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from pastforward import broker, topics
 from pastforward.absence import Absence
+from pastforward.errors import UserError
 from pastforward.matching.conditions.values import Value
 from pastforward.registry import open_registry
 from pastforward.schemas import (
@@ -35,7 +37,7 @@ from pastforward.schemas import (
     decode_notification,
     encode,
 )
-from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publication, accept_subscription
 from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
 from pastforward.schemas.times import micros_of
 from pastforward.schemas.value_fields import micros_of_numpy, undressed
@@ -149,6 +151,7 @@ class Client:
         self._bootstrap = bootstrap_servers or broker.bootstrap_of(self._settings)
         self._topics = topics.Topics(self._settings.topic_prefix)
         self._registry = registry or open_registry(self._settings)
+        self._rules: Rules | None = None
         self._closed = threading.Event()
         self._trouble = topics.Trouble()
         answer_ms = self._settings.kafka.get("delivery.timeout.ms", str(int(TIMEOUT * 1000)))
@@ -201,7 +204,7 @@ class Client:
             self_join,
         )
         value = encode(record, registry=self._registry)
-        accept_subscription(record)
+        self._accept(partial(accept_subscription, record), record.self_join)
         self._send(self._topics.subscriptions, [(record.subscription_id, value)])
         return Handle(self, record)
 
@@ -257,7 +260,7 @@ class Client:
                 if publication.publication_id is None:
                     publication.publication_id = uuid.uuid4().hex
                 value = encode(publication, registry=self._registry)
-                accept_publication(publication)
+                self._accept(partial(accept_publication, publication), publication.best is not None)
                 yield publication.publication_id, value
 
         return self._send(self._topics.publications, records())
@@ -342,6 +345,40 @@ class Client:
                     return
         finally:
             reader.close()
+
+    # ------------------------------------------------------------ what is accepted
+
+    def _accept(self, accept: Callable[[Rules], object], routed: bool) -> None:
+        """`routed`: whether it depends on the routing. That is read once, and once more before a refusal: it may have changed."""
+        if not routed:
+            accept(ANY_ROUTING)
+            return
+        known, self._rules = self._rules, self._rules or self._read_rules()
+        try:
+            accept(self._rules or ANY_ROUTING)
+        except SchemaError:
+            if known is None:
+                raise
+            self._rules = self._read_rules()
+            accept(self._rules or ANY_ROUTING)
+
+    def _read_rules(self) -> Rules | None:
+        """As the directory topic says. None: it cannot be read, or no worker has run yet; then the router decides."""
+        config = {"group.id": f"{self._topics.directory}-{uuid.uuid4().hex}", **topics.TO_THE_END}
+        consumer = topics.make_client(Consumer, topics.client_config(self._settings, self._bootstrap, **config))
+        entries: dict[bytes, Any] = {}
+        try:
+            first, end = topics.watermarks(consumer, self._topics.directory)[0]
+            consumer.assign([TopicPartition(self._topics.directory, 0, first)])
+            while first < end and (message := consumer.poll(TIMEOUT)) is not None and message.error() is None:
+                entries[message.key() or b""] = message.value()
+            entry = orjson.loads(entries[b"version/%d" % orjson.loads(entries[b"state"])["in_force"]])
+            return Rules.of(entry["scheme"], entry["depth"])
+        except (KafkaException, UserError, KeyError, TypeError, ValueError) as error:
+            log.debug("the routing is not known: %r", error)
+            return None
+        finally:
+            consumer.close()
 
     # ------------------------------------------------------------ delivery
 

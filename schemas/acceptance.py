@@ -55,6 +55,11 @@ class Rules:
     best_depth: int | None = 1
     self_join: bool = True
 
+    @classmethod
+    def of(cls, scheme: str, depth: int) -> Rules:
+        """Of an entry of the directory: only `dewey` keeps the records of a topic together."""
+        return cls(scheme, depth if scheme == "dewey" else None, scheme == "dewey")
+
     def check_best(self, topic: str) -> None:
         if self.best_depth is None:
             raise SchemaError("bad_value", f"best needs dewey routing; the scheme here is {self.scheme}")

@@ -28,10 +28,11 @@ from pastforward.spark_batch.pairs import find_pairs, make_index
 from pastforward.spark_batch.position import ingested
 from pastforward.spark_batch.prune import held_before, reachable
 from pastforward.spark_batch.publisher import Publisher, Sent
+from pastforward.spark_batch.refused import learn, read_taken, refusals, without_refused
 from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open, is_behind, is_over, read_requests, standing
 from pastforward.spark_batch.shown import Summary, watched
-from pastforward.spark_batch.tables import Places, ensure_outbox, exists, read_publications
+from pastforward.spark_batch.tables import Places, ensure_outbox, exists
 from pastforward.streams.routing import Directory
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.worker.directory import first_entry, read_directory
@@ -66,6 +67,8 @@ def backfill(spark: Any, settings: Settings, *, quiet: bool = False) -> Summary:
         if left:
             requests = read_requests(settings, bootstrap, registry)
         position = ingested(spark, places, Topics(settings.topic_prefix).publications)
+        # after the requests: what a partition refused before it wrote one is among the letters now
+        learn(spark, settings, bootstrap, places, registry)
         requests.refuse(unanswerable(requests.open, view))
         for reason in requests.refused.values():
             log.warning("a backfill request cannot be answered and is closed: %s", reason)
@@ -141,8 +144,9 @@ def answer(
         # a cut without any offset: nothing had been published
         write_run(spark, places, _no_pairs(spark), encoder)
         return
-    history = read_publications(spark, places)
-    pairs = answers(history, spark, settings, requests, directory, note).persist(StorageLevel.DISK_ONLY)
+    history = read_taken(spark, places)
+    pairs = answers(history, spark, settings, requests, directory, note)
+    pairs = without_refused(spark, pairs, requests, refusals(spark, places)).persist(StorageLevel.DISK_ONLY)
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)
         doubtful, self_joining = _look(pairs, offsets)

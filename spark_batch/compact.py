@@ -16,6 +16,7 @@ from pastforward.spark_batch import repeats
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
 from pastforward.spark_batch.position import ingested
 from pastforward.spark_batch.prune import moment
+from pastforward.spark_batch.refused import taken
 from pastforward.spark_batch.requests import Open, read_requests
 from pastforward.spark_batch.shown import Summary, watched
 from pastforward.spark_batch.tables import Places, exists
@@ -84,7 +85,8 @@ def _remove_repeats(spark: Any, settings: Settings, places: Places) -> int:
         return 0
     table = DeltaTable.forPath(spark, places.publications)
     whole = table.toDF()
-    rows = whole.select(*repeats.EVENT, *repeats.PLACE)
+    # what was refused keeps nothing out
+    rows = taken(spark, places, whole).select(*repeats.EVENT, *repeats.PLACE)
     found = repeats.repeats(rows, settings.hot_window).persist()
     copies = repeats.copies(rows).join(found, repeats.PLACE, "leftanti").persist()
     try:

@@ -18,6 +18,7 @@ from pastforward.spark_batch.files import WRITTEN, file_writer
 from pastforward.spark_batch.in_force import in_force
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of, spark_options, watermarks
 from pastforward.spark_batch.position import ingested, query_id
+from pastforward.spark_batch.refused import learn
 from pastforward.spark_batch.shown import REFRESH, Bar, Summary, bar
 from pastforward.spark_batch.tables import Places, ensure_publications, spark_schema
 from pastforward.topics import Topics
@@ -106,8 +107,9 @@ def _start(
         commit = Commit(spark, places, str(query_id(spark, places)), number)
         if commit.is_done:
             return
-        # asked for each batch: the routing may change while an ingest follows
+        # asked for each batch: the routing may change while an ingest follows, and dead letters are kept for a week
         rules = in_force(settings, bootstrap)
+        learn(spark, settings, bootstrap, places, registry())
         writes = file_writer(registry, places.publications, rules, commit.arrived(partitions))
         written = batch.mapInArrow(writes, spark_schema(WRITTEN)).collect()  # a row a task
         arrived = {partition: at for row in written for partition, at in row["arrived"].items()}

@@ -6,7 +6,7 @@ The plain reads serve topics that are small by nature (requests, routes, live su
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,6 +61,7 @@ class MakeRegistry:
             "subscription": names.subscriptions,
             "notification": names.notifications,
             "backfill_request": names.backfill_requests,
+            "dead_letter": names.dead_letters,
         }
         return cls(settings.schema_registry_url, tuple(known.items()))
 
@@ -77,11 +78,17 @@ def watermarks(settings: Settings, bootstrap: str, topic: str) -> dict[int, tupl
         consumer.close()
 
 
-def read_topic(settings: Settings, bootstrap: str, topic: str) -> Iterator[Message]:
-    """Every committed record that is there now, partition by partition, in order."""
+def read_topic(
+    settings: Settings, bootstrap: str, topic: str, since: Callable[[int], int] = lambda _: 0
+) -> Iterator[Message]:
+    """Every committed record that is there now, partition by partition, in order. `since`: the offset to begin with, by partition; one
+    that is beyond the end is of a topic that was there before."""
     consumer = _consumer(settings, bootstrap)
     try:
-        for partition, (begin, end) in sorted(topics.watermarks(consumer, topic).items()):
+        for partition, (first, end) in sorted(topics.watermarks(consumer, topic).items()):
+            begin = max(first, since(partition))
+            if begin > end:
+                begin = first
             if begin < end:
                 yield from _read(consumer, TopicPartition(topic, partition, begin), end)
     finally:

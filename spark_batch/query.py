@@ -17,9 +17,10 @@ from pastforward.spark_batch import repeats
 from pastforward.spark_batch.blame import Note, Tally, in_halves, joined, not_noted, skipped_row
 from pastforward.spark_batch.pairs import Asked
 from pastforward.spark_batch.prune import reachable
+from pastforward.spark_batch.refused import read_taken
 from pastforward.spark_batch.rows import attributes_of, micros, normal_forms
 from pastforward.spark_batch.shown import Summary
-from pastforward.spark_batch.tables import MAPS, PUBLICATIONS, Places, read_publications, spark_schema
+from pastforward.spark_batch.tables import MAPS, PUBLICATIONS, Places, spark_schema
 from pastforward.topics import Topics
 
 
@@ -115,7 +116,7 @@ def query(
     started = time.monotonic()
     tally = Tally(spark)
     places = Places(settings.history)
-    found = find_rows(spark, read_publications(spark, places), subscription, tally.note)
+    found = find_rows(spark, read_taken(spark, places), subscription, tally.note)
     if not repeats.are_resolved(spark, places, Topics(settings.topic_prefix).publications, settings.hot_window):
         found = found.dropDuplicates(repeats.PLACE)
     if parquet is not None:

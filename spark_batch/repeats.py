@@ -10,12 +10,12 @@ copies are one publication. They are no repeats of each other: of copies one sta
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
+from pastforward.spark_batch.notes import Note
 from pastforward.spark_batch.position import ingested, query_id
 from pastforward.spark_batch.tables import Places, spark_schema
 
@@ -86,37 +86,18 @@ def losers(places: list[dict[str, int]], hot_window: int) -> list[dict[str, int]
 # ------------------------------------------------------------------------------- how far they are resolved
 
 
-def _note(spark: Any, places: Places) -> tuple[Any, Any]:
-    path = spark._jvm.org.apache.hadoop.fs.Path(f"{places.root.rstrip('/')}/checkpoints/resolved.json")
-    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())
-
-
 def resolved(spark: Any, places: Places, hot_window: int) -> dict[int, int]:
     """The offsets below which there is neither repeat nor copy, by partition. Nothing, if the hot window has changed since, or the
     checkpoint of the ingest, which then has read the topic from its beginning."""
-    path, system = _note(spark, places)
-    if not system.exists(path):
-        return {}
-    stream = system.open(path)
-    try:
-        document = json.loads(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-    except ValueError:
-        return {}  # whoever wrote it was killed meanwhile
-    finally:
-        stream.close()
-    if document["hot_window"] != hot_window or document.get("query") != query_id(spark, places):
+    document = Note(spark, places, "resolved").read()
+    if document is None or document["hot_window"] != hot_window or document.get("query") != query_id(spark, places):
         return {}
     return {int(partition): int(offset) for partition, offset in document["offsets"].items()}
 
 
 def note_resolved(spark: Any, places: Places, hot_window: int, offsets: Mapping[int, int]) -> None:
-    path, system = _note(spark, places)
     document = {"hot_window": hot_window, "query": query_id(spark, places), "offsets": offsets}
-    stream = system.create(path, True)
-    try:
-        stream.write(bytearray(json.dumps(document).encode()))
-    finally:
-        stream.close()
+    Note(spark, places, "resolved").write(document)
 
 
 def beyond(offsets: Mapping[int, int]) -> Any:

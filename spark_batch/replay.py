@@ -14,8 +14,9 @@ from pastforward.spark_batch.blame import Tally
 from pastforward.spark_batch.earlier import with_previous
 from pastforward.spark_batch.pairs import find_pairs
 from pastforward.spark_batch.prune import reachable
+from pastforward.spark_batch.refused import read_taken
 from pastforward.spark_batch.shown import Summary, watched
-from pastforward.spark_batch.tables import Places, read_publications
+from pastforward.spark_batch.tables import Places
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _WIDTH = 40  # of the chart, in characters
@@ -32,7 +33,7 @@ def replay(
     tally = Tally(spark)
     names = list(subscriptions)
     asked = list(subscriptions.values())
-    history = read_publications(spark, Places(settings.history))
+    history = read_taken(spark, Places(settings.history))
     rows = history
     if any(name.startswith(PREVIOUS) for s in asked for disjunct in s.disjuncts for name, _ in disjunct):
         wanted = reachable([Subscription(topic=s.topic, scope=s.scope) for s in asked])

@@ -17,9 +17,10 @@ from pastforward.settings import Settings
 from pastforward.spark_batch.blame import Note, Tally, in_halves, not_noted, skipped_row
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
 from pastforward.spark_batch.page import write_page
+from pastforward.spark_batch.refused import read_taken
 from pastforward.spark_batch.shown import Summary, watched
 from pastforward.spark_batch.sketch import Sketch, Values
-from pastforward.spark_batch.tables import MAPS, Places, read_publications, spark_schema
+from pastforward.spark_batch.tables import MAPS, Places, spark_schema
 from pastforward.spark_batch.usage import Usage, read_usage
 from pastforward.streams.routing import Attribute, Catalog, Seen
 from pastforward.streams.routing.catalog import DEFAULT_INTERVALS, Type
@@ -136,7 +137,7 @@ def statistics(
     if not without_kafka:
         usage = read_usage(settings, bootstrap_of(settings), MakeRegistry.of(settings)())
     with watched(spark, "reading the history", quiet):
-        sketch = sketch_history(read_publications(spark, Places(settings.history)), tally.note)
+        sketch = sketch_history(read_taken(spark, Places(settings.history)), tally.note)
     proposed = propose_catalog(sketch, usage)
     try:
         catalog.write_text(proposed.to_toml(), "utf-8")

@@ -1,7 +1,7 @@
 """The tables of the history: names, columns, and how they lie. `docs/history.md` argues each choice.
 
-Below HISTORY: `publications` (all of them), `outbox` (answers to backfill requests that are on their way to Kafka), and
-`checkpoints/ingest` (how far the publications topic has been read).
+Below HISTORY: `publications` (all of them), `outbox` (answers to backfill requests that are on their way to Kafka), `refused` (what
+matchers have refused), and `checkpoints/ingest` (how far the publications topic has been read).
 """
 
 from __future__ import annotations
@@ -70,6 +70,16 @@ OUTBOX: Final = pa.schema(
     ]
 )
 
+REFUSED: Final = pa.schema(
+    [
+        pa.field("version", pa.int32(), nullable=False),
+        pa.field("rendezvous_partition", pa.int32(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("partitions", pa.list_(pa.int32()), nullable=False),
+    ]
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -84,6 +94,10 @@ class Places:
     @property
     def outbox(self) -> str:
         return f"{self._base}/outbox"
+
+    @property
+    def refused(self) -> str:
+        return f"{self._base}/refused"
 
     @property
     def checkpoint(self) -> str:

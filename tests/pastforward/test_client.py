@@ -22,7 +22,10 @@ from pastforward.client import Best
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import Notification, Predicate, Publication, SchemaError, encode
 from pastforward.settings import load
+from pastforward.streams.routing import Directory
+from pastforward.streams.routing.change import STATE, State, version_key
 from pastforward.streams.stages.outgoing import partition_of
+from pastforward.streams.worker.directory import write_directory
 from pastforward.topics import TO_THE_END, connect, ensure
 from tests.conftest import OwnBroker, StartWorker
 from tests.forks import Forked
@@ -144,6 +147,34 @@ def test_names_and_best_offers_are_checked_before_they_are_sent(client: Client) 
     ):
         with pytest.raises(SchemaError, match=reason):
             client.publish(attributes, best=best)
+
+
+def said(quiet: Client, *entries: Directory) -> None:
+    """As workers, and who changes the routing, write it."""
+    for entry in entries:
+        document = [(version_key(entry.version), entry.to_bytes()), (STATE, State(entry.version).to_bytes())]
+        write_directory(quiet._settings, quiet.bootstrap_servers, document)
+
+
+def test_what_the_routing_cannot_serve_is_refused_before_it_is_sent(broker: Broker) -> None:
+    settings = load({"topic_prefix": "ruled.", "partitions": 1}, environment={})
+    ensure(settings, connect(settings, broker.bootstrap))
+    best = Best("price", "highest")
+    with Client(broker.bootstrap, settings=settings) as client:
+        client.publish(topic="1", best=best)  # nobody has said yet what the routing is: the router decides
+        said(client, Directory(1, "pan", 1))
+        with pytest.raises(SchemaError, match="best needs dewey routing; the scheme here is pan"):
+            client.publish(topic="1", best=best)
+        with pytest.raises(SchemaError, match="self_join needs dewey routing; the scheme here is pan"):
+            client.subscribe(subscriber_id="s", self_join=True)
+        client.publish(topic="1")
+        client.subscribe(subscriber_id="s")
+        said(client, Directory(2, "dewey", 1, 2))
+        # the routing has changed: what is refused is asked once more
+        client.subscribe(subscriber_id="s", self_join=True)
+        with pytest.raises(SchemaError, match=r"a topic of at least 2 components \(ROUTING_DEPTH\)"):
+            client.publish(topic="1", best=best)
+        client.publish(topic="1.2", best=best)
 
 
 def test_delivery_errors_are_raised(broker: Broker) -> None:

@@ -44,6 +44,7 @@ from pastforward.spark_batch.in_force import InForce
 from pastforward.streams.matcher.records import add_to
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.router.routes import Routes
+from pastforward.streams.routing import SCHEMES as ROUTINGS
 from pastforward.streams.routing import Directory, Scheme, make_scheme
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.stages.metrics import Metrics
@@ -439,6 +440,13 @@ def test_what_a_best_offer_leads_to_fits_its_topic(character: str, format: Forma
 
 
 # ----------------------------------------------------------------------------------------------- the routing in force
+
+
+@pytest.mark.parametrize("name", ROUTINGS)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_the_client_knows_the_rules_of_every_scheme(name: str, depth: int) -> None:
+    """From name and depth alone, as the directory has them."""
+    assert Rules.of(name, depth) == make_scheme(name, 4, depth).accepts
 
 
 def test_the_history_follows_a_change_of_the_routing() -> None:
