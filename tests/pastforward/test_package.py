@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,16 @@ def test_every_package_is_named_in_the_project() -> None:
         there = {f"pastforward.{name}" for name in packages(ROOT / folder)}
         assert set(project(folder)["tool"]["setuptools"]["packages"]) == there
         assert project(folder)["project"]["version"] == project()["project"]["version"]
+
+
+def test_nothing_of_ours_is_imported_by_a_bare_name() -> None:
+    """From the root of the clone it would be found, and loaded a second time."""
+    names = "|".join([*project()["tool"]["setuptools"]["package-dir"].values(), "papers", "benchmarks"])
+    bare = re.compile(rf"^\W*(from ({names})(\.\w+)* import|import ({names})\b)", re.MULTILINE)
+    files = [*ROOT.glob("*/**/*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    ours = [file for file in files if not file.relative_to(ROOT).parts[0].startswith((".", "build"))]
+    assert len(ours) > 400
+    assert [str(file) for file in ours if file != Path(__file__) and bare.search(file.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize("directory", ["clone", "elsewhere"])

@@ -12,13 +12,13 @@ import numpy as np
 from aiokafka import TopicPartition
 from numba.core.dispatcher import Dispatcher
 from pastforward.topics import Topics
-from schemas import NotificationColumns, Publication, Texts, encode, encode_notifications, decode_rendezvous_chunk
-from streams.stages.metrics import Metrics
-from streams.stages.outgoing import Outgoing
-from streams.router.router import PublicationRouter
-from streams.routing import make_scheme
-from streams.routing.change import State, View
-from streams.warm import compile_kernels
+from pastforward.schemas import NotificationColumns, Publication, Texts, encode, encode_notifications, decode_rendezvous_chunk
+from pastforward.streams.stages.metrics import Metrics
+from pastforward.streams.stages.outgoing import Outgoing
+from pastforward.streams.router.router import PublicationRouter
+from pastforward.streams.routing import make_scheme
+from pastforward.streams.routing.change import State, View
+from pastforward.streams.warm import compile_kernels
 
 compile_kernels()
 
