@@ -25,10 +25,10 @@ ALONE = tuple(
     f"tests/{name}"
     for name in (
         "spark_batch/test_page",
-        "streams/test_faults",
-        "streams/test_edges",
+        "streams/worker/test_faults",
+        "streams/worker/test_edges",
         "streams/test_end_to_end",
-        "streams/test_routing_change",
+        "streams/worker/test_routing_change",
         "pastforward/test_broker",
     )
 )

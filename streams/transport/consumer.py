@@ -5,7 +5,7 @@ ours yields one synthetic record per topic and poll, whose value are the records
 the agent. Offsets are committed by `streams.worker.sender` alone, together with the outputs: Faust's own commit would land between
 ours and the marker of the transaction, and it acknowledges chunks that have failed.
 
-All that Faust (0.15) and aiokafka (0.14) keep to themselves of a consumer is used here; `tests/streams/test_transport.py` names each
+All that Faust (0.15) and aiokafka (0.14) keep to themselves of a consumer is used here; `tests/streams/transport` names each
 part, and fails when one is gone.
 """
 

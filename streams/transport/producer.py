@@ -1,6 +1,6 @@
 """aiokafka's producers, with the parts of them that it keeps to itself.
 
-Checked against aiokafka 0.14; `tests/streams/test_transport.py` names each part, and fails when one is gone:
+Checked against aiokafka 0.14; `tests/streams/transport/test_transport.py` names each part, and fails when one is gone:
 `AIOKafkaProducer._sender.sender_task` and `._sender.close`, `._txn_manager.maybe_add_partition_to_txn`, `._pending_txn_offsets` and
 `._transaction_waiter`, `._closed`, `BatchBuilder._builder.append` and `._relative_offset`.
 """

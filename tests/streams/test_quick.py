@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pastforward.schemas import Rendezvous
 from pastforward.streams.reference import Found, Partition
 from tests.streams.logs import HOT, chains, logs
+from tests.streams.matcher.test_engine import entry_of, requested, shown, tagged
 from tests.streams.quick import Quick
-from tests.streams.test_engine import entry_of, requested, shown, tagged
 
 
 def told(found: Found) -> object:

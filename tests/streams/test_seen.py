@@ -25,7 +25,7 @@ from pastforward.topics import connect, ensure
 from tests.conftest import Command, StartWorker
 from tests.outside import PATIENCE, Outside
 from tests.streams.system import Setup
-from tests.streams.test_edges import Plain, stamped
+from tests.streams.worker.test_edges import Plain, stamped
 
 pytestmark = pytest.mark.broker
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.state import Store, open_store
 from pastforward.streams.matcher.duplicates import BLOCK, REPEATS, Repeats
 from tests.streams.logs import HOT, SECOND, START
-from tests.streams.test_engine import Engines
+from tests.streams.matcher.test_engine import Engines
 
 KEEP = 50  # of the log's time, in this test
 SPAN = 3 * BLOCK

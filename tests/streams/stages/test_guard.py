@@ -63,9 +63,9 @@ from pastforward.streams.worker.recovery import open_whole
 from pastforward.topics import Topics
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs
-from tests.streams.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout
-from tests.streams.test_router import record as input_record
-from tests.streams.test_router import router
+from tests.streams.matcher.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout
+from tests.streams.router.test_router import record as input_record
+from tests.streams.router.test_router import router
 
 TOPICS = Topics("")
 
