@@ -15,8 +15,8 @@ from pastforward.state.errors import OperationError
 from pastforward.state.kernels import check, heap, records, topics
 from pastforward.state.kernels.records import Array, Operations
 
-LONGEST_ID: Final = 512
-"""Bytes of an id: the limit of the records' keys in Kafka."""
+LONGEST_ID: Final = 512 + 20 * dewey.MAX_DEPTH
+"""Bytes of an id: whoever knows a thing by its key in Kafka (512 bytes) and its topic (19 digits and a dot a component) can say so."""
 FARTHEST: Final = 1 << 62
 """Microseconds on either side of 1970: 146,000 years, and sums of two times cannot overflow."""
 

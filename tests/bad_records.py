@@ -169,6 +169,7 @@ PUBLISHED: Final = [
     Sent("body", PUBLICATIONS, _json(body="no base64!"), "bad_value"),
     # at the limits
     Sent("longest-key", PUBLICATIONS, _json(topic="1.2"), None, b"k" * 512),
+    Sent("longest-key-deepest", PUBLICATIONS, _json(topic=DEEPEST), None, b"d" * 512),
     Sent("no-key", PUBLICATIONS, _json(topic="1.2"), None, None),
     Sent("longest-name", PUBLICATIONS, _json(topic="1.2", attributes={"n" * 255: 1, "ü" * 127: 2}), None),
     Sent("deepest", PUBLICATIONS, _json(topic=DEEPEST, attributes={"x": {"path": DEEPEST}}), None),

@@ -61,6 +61,8 @@ def test_router_and_history_keep_the_same(
     assert worker.process.poll() is None, worker.fate()
 
     letters = [decode_dead_letter(m.value()) for m in log.each("dead-letters")]
+    # what the router has taken, the matcher takes
+    assert [(letter.offset, letter.reason) for letter in letters if letter.topic == setup.prefix + "rendezvous"] == []
     offsets = {(m.topic(), m.offset()): m for topic in ("publications", "subscriptions") for m in log.each(topic)}
     known = {(sent.topic, key_of(sent), sent.value): sent for sent in SENT}
     assert len(known) == len(SENT)  # each can be told from all others

@@ -166,7 +166,7 @@ def test_a_takeover_without_progress_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("pastforward.streams.worker.assignment.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(Meter, "last", 0.0)
     assignment = Assignment.__new__(Assignment)
-    assignment._owned, assignment._taking = {}, None
+    assignment._tasks, assignment._taking = {}, None
     made: Any = Host.__new__(Host)
     made.running = {1: SimpleNamespace(assignment=assignment)}
 
