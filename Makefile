@@ -59,7 +59,7 @@ setup: $(VENV)/ready .jars/kafka/ready .jars/spark/ready .jars/kafka/classes.jsa
 run: setup ## a broker, a worker, and a scene to watch
 	$(BIN)/pastforward demo
 
-test: setup $(VENV)/all-kernels lint ## linters and all tests, against a real broker
+test: $(VENV)/all-kernels setup lint ## linters and all tests, against a real broker
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup
 
 lint: $(VENV)/ready .links/ready ## formatter, linter, types, direction of dependencies
@@ -73,10 +73,10 @@ types: $(VENV)/ready .links/ready ## type checker alone
 layers: $(VENV)/ready .links/ready ## direction of dependencies alone
 	cd .links && $(abspath $(BIN))/lint-imports --config ../pyproject.toml
 
-bench: setup $(VENV)/all-kernels ## every figure that the documents state
+bench: $(VENV)/all-kernels setup ## every figure that the documents state
 	$(BIN)/pastforward bench all
 
-soak: setup $(VENV)/all-kernels ## the long forms of the kill tests
+soak: $(VENV)/all-kernels setup ## the long forms of the kill tests
 	HYPOTHESIS_SOAK=1 $(BIN)/pytest -m soak --timeout 7200
 
 clean: ## everything that set-up and runs have made

@@ -29,7 +29,7 @@ class Progress:
     )
 
     hot_window: int = 0  # that it was reached with; 0: not known
-    # The matcher's refusals (`streams.repeats` has their offsets): all are below `refused_until`, and those below `refused_from` may have
+    # The matcher's refusals (`duplicates` has their offsets): all are below `refused_until`, and those below `refused_from` may have
     # been forgotten. So a state that stands there knows whether to ask for them, and whether anybody still knows.
     refused_from: int = 0
     refused_until: int = 0

@@ -86,7 +86,7 @@ def event_names(
 
 @kernel
 def own_record(data: U8, low: Int, high: Int) -> Int:
-    """Where the publication's own record begins in a payload: see `streams.payload`."""
+    """Where the publication's own record begins in a payload: see `streams.matcher.held`."""
     if low == high or data[low] != MARK:
         return low
     size = np.int64(0)
