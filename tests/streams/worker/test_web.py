@@ -66,7 +66,7 @@ def test_two_workers_at_once_and_a_third_with_a_port_that_is_taken(
 ) -> None:
     """The first two with default settings but for their directory: one of them, or both if something else has it, gets another port."""
     workers = [start_worker(topic_prefix="ports.", partitions=1, web_port=None) for _ in range(2)]
-    workers.append(start_worker(topic_prefix="ports.", web_port=0))
+    workers.append(start_worker(topic_prefix="ports.", partitions=1, web_port=0))
     for worker in workers:
         worker.wait_said("metrics and health at ")
         with urllib.request.urlopen(f"{web_of(worker)}/health", timeout=60) as answer:
