@@ -17,7 +17,7 @@ COPY state state
 COPY schemas schemas
 COPY matching matching
 COPY spark_batch spark_batch
-RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark]' && python -m pastforward.kernels
+RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark]' && python -m pastforward.preparation.kernels
 COPY --from=jars /jars /jars
 ENV PASTFORWARD_JARS_DIR=/jars PASTFORWARD_DATA_DIR=/data
 VOLUME /data

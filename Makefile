@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 PACKAGES := columns matching state schemas streams spark_batch
 KERNELS := $(shell find $(PACKAGES) -name '*.py')
@@ -18,11 +19,20 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-$(VENV)/ready: pyproject.toml setup.py papers/pyproject.toml benchmarks/pyproject.toml constraints.txt
+# What `make run` needs: without Spark, and without what only developers use.
+$(VENV)/product: pyproject.toml setup.py constraints.txt
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || \
 	  { echo "Python 3.11 or 3.12 is needed: install it (Debian: apt-get install python3.11 python3.11-venv), or set PYTHON=…" >&2; exit 1; }
-	"$(PYTHON)" -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[spark,dev]'
+	@echo "installing packages into $(VENV)"
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+# By name, as the project itself must stay as it is: kernels may be compiled meanwhile.
+EXTRAS := import tomllib; of = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*of['spark'], *of['dev'])
+$(VENV)/ready: $(VENV)/product papers/pyproject.toml benchmarks/pyproject.toml
+	@echo "installing Spark and tools into $(VENV)"
+	@$(PIP) $$($(BIN)/python -c "$(EXTRAS)")
 	@touch $@
 
 # Maven copies the jars that a pom of ours names; the folder is the target, so a changed pom fetches again.
@@ -30,22 +40,27 @@ $(VENV)/ready: pyproject.toml setup.py papers/pyproject.toml benchmarks/pyprojec
 	@command -v java >/dev/null || { echo "Java is missing: install a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)" >&2; exit 1; }
 	@command -v mvn >/dev/null || { echo "Maven is missing: install it (Debian: apt-get install maven)" >&2; exit 1; }
 	@rm -rf $(@D)
-	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(@D))
+	@echo "fetching the jars of $*"
+	@mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(@D))
 	@touch $@
 
 # What a broker has loaded is kept, so that the next one starts in half the time.
-.jars/kafka/classes.jsa: .jars/kafka/ready $(VENV)/ready
-	$(BIN)/python -m pastforward.archive
+.jars/kafka/classes.jsa: .jars/kafka/ready $(VENV)/product
+	@$(BIN)/python -m pastforward.preparation.archive
 
 # Numba keeps what it compiles beside the sources; compiled here, no test and no worker waits for it.
-$(VENV)/kernels: $(VENV)/ready $(KERNELS)
-	$(BIN)/python -m pastforward.kernels
+$(VENV)/kernels: $(VENV)/product $(KERNELS)
+	@$(BIN)/python -m pastforward.preparation.kernels
 	@touch $@
 
-# Those of the papers' algorithms as well, which only tests and benchmarks use.
+$(VENV)/spark-kernels: $(VENV)/kernels $(VENV)/ready
+	@$(BIN)/python -m pastforward.preparation.kernels --spark
+	@touch $@
+
+# Those of Spark and of the papers' algorithms as well.
 $(VENV)/all-kernels: $(VENV)/ready $(KERNELS) $(OTHERS)
-	$(BIN)/python -m pastforward.kernels --all
-	@touch $@ $(VENV)/kernels
+	@$(BIN)/python -m pastforward.preparation.kernels --all
+	@touch $@ $(VENV)/kernels $(VENV)/spark-kernels
 
 # The packages as they are installed, for tools that do not know of the mapping in pyproject.toml.
 .links/ready: Makefile $(wildcard pastforward/*)
@@ -54,12 +69,23 @@ $(VENV)/all-kernels: $(VENV)/ready $(KERNELS) $(OTHERS)
 	@ln -s $(abspath $(wildcard pastforward/*) $(PACKAGES) papers benchmarks) .links/pastforward/
 	@touch $@
 
-setup: $(VENV)/ready .jars/kafka/ready .jars/spark/ready .jars/kafka/classes.jsa $(VENV)/kernels ## virtual environment, jars, compiled kernels
+# Packages, jars and kernels do not wait for each other.
+.PHONY: for-run for-all for-tests
+for-run: $(VENV)/kernels .jars/kafka/classes.jsa
+for-all: for-run $(VENV)/spark-kernels .jars/spark/ready
+for-tests: $(VENV)/all-kernels .jars/kafka/classes.jsa .jars/spark/ready
+TOGETHER := $(MAKE) --no-print-directory --jobs 3
 
-run: setup ## a broker, a worker, and a scene to watch
+setup: ## virtual environment, jars, compiled kernels
+	@$(TOGETHER) for-all
+
+run: ## a broker, a worker, and a scene to watch
+	@$(TOGETHER) for-run
 	$(BIN)/pastforward demo
 
-test: $(VENV)/all-kernels setup lint ## linters and all tests, against a real broker
+test: ## linters and all tests, against a real broker
+	@$(TOGETHER) for-tests
+	@$(MAKE) --no-print-directory lint
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup
 
 lint: $(VENV)/ready .links/ready ## formatter, linter, types, direction of dependencies
@@ -73,10 +99,12 @@ types: $(VENV)/ready .links/ready ## type checker alone
 layers: $(VENV)/ready .links/ready ## direction of dependencies alone
 	cd .links && $(abspath $(BIN))/lint-imports --config ../pyproject.toml
 
-bench: $(VENV)/all-kernels setup ## every figure that the documents state
+bench: ## every figure that the documents state
+	@$(TOGETHER) for-tests
 	$(BIN)/pastforward bench all
 
-soak: $(VENV)/all-kernels setup ## the long forms of the kill tests
+soak: ## the long forms of the kill tests
+	@$(TOGETHER) for-tests
 	HYPOTHESIS_SOAK=1 $(BIN)/pytest -m soak --timeout 7200
 
 clean: ## everything that set-up and runs have made

@@ -169,7 +169,7 @@ def jars(settings: Settings, of: str) -> list[Path]:
     found = sorted((settings.jars_dir / of).glob("*.jar"))
     if not found:
         folder = (settings.jars_dir / of).absolute()
-        raise UserError(f"no jars in {folder}; run `make setup` in the clone, or set PASTFORWARD_JARS_DIR")
+        raise UserError(f"no jars in {folder}; run `pastforward setup`, or set PASTFORWARD_JARS_DIR")
     return found
 
 
@@ -206,8 +206,8 @@ def bootstrap_of(settings: Settings) -> str:
 
 
 def archive(settings: Settings) -> Path:
-    """Kafka's classes as a JVM has them in memory, made in set-up (`pastforward.archive`): with it a start takes half the time. A JVM that
-    it does not fit passes over it."""
+    """Kafka's classes as a JVM has them in memory, made in set-up (`pastforward.preparation.archive`): with it a start takes half the
+    time. A JVM that it does not fit passes over it."""
     return (settings.jars_dir / "kafka" / "classes.jsa").absolute()
 
 

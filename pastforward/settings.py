@@ -1,4 +1,4 @@
-"""Settings: the environment (`PASTFORWARD_…`), then `pastforward.toml`, then flags; the later wins.
+"""Settings: `pastforward.toml`, then the environment (`PASTFORWARD_…`), then flags; the later wins.
 
 Every setting is a field of `Settings`; its name in the environment is the field's in capitals. Whatever starts with
 `KAFKA_` (in the file: the table `[kafka]`) goes to the Kafka clients as a librdkafka property.
@@ -152,6 +152,9 @@ class Settings:
     schema_registry_url: str | None = _setting(_some, None, "Confluent schema registry; none: single-object encoding")
     catalog: Path | None = _setting(_path, None, "TOML file that declares attributes, their types and domains")
     jars_dir: Path = _setting(_path, _home() / (".jars" if CLONE else "jars"), "where the jars for Kafka and Spark are")
+    maven_repository: str | None = _setting(
+        _some, None, "URL of a Maven repository that missing jars are fetched from; none: Maven fetches them"
+    )
     memory_budget: int = _setting(_size, 512 << 20, "caches and memtables of a worker, together")
     session_timeout: int = _setting(
         _duration(SECOND, 60 * SECOND), 10 * SECOND, "how long a silent worker keeps its partitions", show_duration
@@ -220,10 +223,11 @@ def load(
 ) -> Settings:
     """Read all sources. `file` must exist when it is named; the default `pastforward.toml` may be missing."""
     environment = os.environ if environment is None else environment
-    layers = [("environment", _from_environment(environment))]
+    layers = []
     path = file or Path(FILE)
     if file is not None or path.exists():
         layers.append((str(path), _from_file(path)))
+    layers.append(("environment", _from_environment(environment)))
     chosen = {k: str(v) for k, v in (flags or {}).items() if v is not None}
     layers.append(("flag", (chosen, {})))
     values: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pastforward.broker import jars
 from pastforward.errors import UserError
+from pastforward.preparation.jars import prepare
 from pastforward.settings import Settings
 
 DRIVER_MEMORY: Final = "2g"  # enough for every job here: nothing that grows with the data comes to the driver
@@ -73,6 +74,7 @@ def make_session(settings: Settings, cores: int | None = None, **more: str) -> A
         # the workers must be this Python: they import our kernels
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        prepare(settings, "spark")
         found = [str(Path(jar).absolute()) for jar in jars(settings, "spark")]
         chosen |= LOCAL
         chosen |= {

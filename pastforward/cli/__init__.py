@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException
 
 from pastforward.cli import bench as bench_command
 from pastforward.cli import doctor, history, processes, records, routing, scene
+from pastforward.cli import setup as setup_command
 from pastforward.client import DeliveryError
 from pastforward.errors import UserError
 from pastforward.schemas import SchemaError
@@ -40,6 +41,7 @@ for command in (
     bench_command.bench,
     scene.demo,
     doctor.doctor,
+    setup_command.setup,
 ):
     root.add_command(command)
 

@@ -23,7 +23,7 @@ from pastforward.client import Moment, micros
 from pastforward.errors import UserError
 from pastforward.settings import Settings, parse_duration
 
-STORED = ("history", "jars_dir")
+STORED = ("history", "jars_dir", "maven_repository")
 KAFKA = (*CONNECTION, *STORED)
 ROUTED = (*KAFKA, "hot_window", "routing", "routing_depth", "catalog", "notification_format")
 SHOWN = 50  # rows of a table, if nobody says otherwise

@@ -22,11 +22,13 @@ from rich.table import Table
 from pastforward import broker as embedded
 from pastforward import topics as topics_module
 from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
+from pastforward.cli.setup import prepare_broker
 from pastforward.errors import UserError
+from pastforward.preparation import kernels
 from pastforward.running import web_of
 from pastforward.settings import Settings
 
-READY_TIMEOUT: Final = 120.0  # seconds; kernels may have to be compiled on the first start
+READY_TIMEOUT: Final = 120.0  # seconds; a large local state is read first
 console = Console(stderr=True)
 
 
@@ -60,6 +62,7 @@ def kafka(settings: Settings, port: int | None = None) -> Iterator[tuple[str, em
     if settings.bootstrap_servers:
         yield settings.bootstrap_servers, None
         return
+    prepare_broker(settings, console)
     with console.status("starting Kafka"):
         running = embedded.start(settings, port)
     try:
@@ -118,6 +121,7 @@ class WorkerProcess:
 @contextmanager
 def system(settings: Settings, port: int | None = None) -> Iterator[tuple[str, WorkerProcess, embedded.Broker | None]]:
     """Broker, topics and a ready worker."""
+    kernels.prepare(console)
     with kafka(settings, port) as (bootstrap, running):
         topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
         process = WorkerProcess(settings, bootstrap)
@@ -154,7 +158,7 @@ def up(settings: Settings, port: int | None) -> None:
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker; a free one if left out.")
-@with_settings("data_dir", "jars_dir", "bootstrap_servers")
+@with_settings("data_dir", "jars_dir", "maven_repository", "bootstrap_servers")
 def broker(settings: Settings, port: int | None) -> None:
     """Start the embedded Kafka broker; print bootstrap.servers=HOST:PORT once ready.
 
@@ -171,7 +175,7 @@ def broker(settings: Settings, port: int | None) -> None:
 
 
 @click.command()
-@with_settings(*CONNECTION, "partitions", "hot_window", "jars_dir")
+@with_settings(*CONNECTION, "partitions", "hot_window", "jars_dir", "maven_repository")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def topics(settings: Settings, as_json: bool) -> None:
     """Create the topics that are missing, and list all.
@@ -216,6 +220,7 @@ def worker(settings: Settings, log_format: str, status: bool | None) -> None:
     from pastforward.streams.worker.process import run_worker
 
     bootstrap = embedded.bootstrap_of(settings)
+    kernels.prepare(console)
     terminal = sys.stderr.isatty() and log_format == "text"
     status = terminal if status is None else status
     _log(log_format, over="\r\x1b[2K" if status else "")

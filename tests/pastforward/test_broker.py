@@ -64,7 +64,7 @@ def test_a_taken_port_is_one_line(settings: Settings) -> None:
 
 def test_missing_jars_say_what_to_run(tmp_path: Path) -> None:
     chosen = load({"data_dir": tmp_path / "data", "jars_dir": tmp_path}, environment={})
-    with pytest.raises(UserError, match="make setup"):
+    with pytest.raises(UserError, match="pastforward setup"):
         broker.start(chosen)
 
 

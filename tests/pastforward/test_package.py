@@ -25,7 +25,7 @@ def modules(package):
 names = sys.argv[1:]
 for package in [pastforward, *(importlib.import_module(f"pastforward.{name}") for name in names)]:
     for name in modules(package):
-        if not name.endswith(("__main__", ".daemon", ".archive")):
+        if not name.endswith(("__main__", ".daemon")):
             importlib.import_module(name)
 files = {}
 for name, module in list(sys.modules.items()):

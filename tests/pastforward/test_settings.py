@@ -17,7 +17,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert settings.sources["partitions"] == "default"
 
 
-def test_the_file_wins_over_the_environment_and_a_flag_over_both(tmp_path: Path) -> None:
+def test_the_environment_wins_over_the_file_and_a_flag_over_both(tmp_path: Path) -> None:
     file = tmp_path / "pastforward.toml"
     file.write_text('partitions = 8\nhot_window = "10m"\n[kafka]\n"sasl.mechanism" = "PLAIN"\n')
     environment = {"PASTFORWARD_PARTITIONS": "2", "PASTFORWARD_LAYOUT": "two", "PASTFORWARD_KAFKA_SASL_PASSWORD": "x"}
@@ -27,6 +27,7 @@ def test_the_file_wins_over_the_environment_and_a_flag_over_both(tmp_path: Path)
     assert settings.sources["partitions"] == "flag"
     assert settings.sources["layout"] == "environment"
     assert settings.sources["hot_window"] == str(file)
+    assert load(environment=environment, file=file).partitions == 2
 
 
 @pytest.mark.parametrize(
