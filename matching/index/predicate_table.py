@@ -50,6 +50,7 @@ from pastforward.matching.index.records import (
     BOOLEANS,
     EQUAL_STRING,
     EXCLUDED,
+    GEOMETRY,
     HAS_HIGH,
     HAS_LOW,
     HIGH_FLOAT,
@@ -493,7 +494,7 @@ def _intern(registry: Registry, values: _Values, wanted: npt.NDArray[np.bool_], 
 def _joined(a: Parts, b: Parts) -> Parts:
     low, high = b.low.copy(), b.high.copy()
     sets = (b.kind == INCLUDED) | (b.kind == EXCLUDED)
-    low[sets] += len(a.items)
+    low[sets | (b.kind == GEOMETRY)] += len(a.items)
     high[b.kind == PYTHON] += len(a.items)
     b = b._replace(low=low, high=high, start=b.start[1:] + a.start[-1])
     return Parts(*(np.concatenate([x, y]) for x, y in zip(a, b, strict=True)))
