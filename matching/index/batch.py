@@ -439,6 +439,14 @@ def times(column: pa.ChunkedArray | pa.Array, missing: int) -> I64:
     return out
 
 
+def bytes_column(column: pa.ChunkedArray) -> tuple[U8, I64, I32]:
+    """The same for a column of bytes."""
+    array = column.cast(pa.large_binary()).combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], pa.large_binary())
+    return string_column(array.view(pa.large_string()))
+
+
 def string_column(column: pa.ChunkedArray | pa.Array) -> tuple[U8, I64, I32]:
     """Heap, offsets and lengths of a column of strings; null has the length -1."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
