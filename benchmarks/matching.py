@@ -5,6 +5,7 @@
 | large                           | `auto` alone: 6M equality-led, 5M of the mixes                                                     |
 | writes                          | loading, removing, adding conditions in batches; one `match` from Python                           |
 | churn                           | 3M equality-led, 5,000 in and 5,000 out each second, answers held against a plain loop all along   |
+| places                          | circles and points, beside shapely                                                                 |
 
 A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. A slow
 contender gets fewer publications, never fewer subscriptions: the table says how many. `--only` runs some pieces and keeps what earlier runs
@@ -29,6 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from pastforward.benchmarks import kinds
 from pastforward.benchmarks.conditions import LOADS
 from pastforward.benchmarks.generators import matching as loads
 from pastforward.benchmarks.generators.matching import Load
@@ -37,7 +39,7 @@ from pastforward.matching import Condition, Index
 from pastforward.matching.index.algorithms import names
 from pastforward.matching.index.index import NewSubscription
 
-PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn")
+PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn", *kinds.PIECES)
 BATCH: Final = 1000
 BUDGET_S: Final = 30.0  # a batch that would take longer is not tried; nor is one more measured when so much is spent
 PATIENCE_S: Final = 2.0  # what takes longer is repeated three times, not twenty
@@ -357,6 +359,8 @@ def run(pieces: Iterable[str], algorithms: tuple[str, ...], scale: int, kept: Ke
                 kept.add(contenders(loads.equality_led(6 * million), ("auto",), progress))
                 kept.add(contenders(loads.mix(5 * million, zipf=False), ("auto",), progress))
                 kept.add(contenders(loads.mix(5 * million, zipf=True), ("auto",), progress))
+            elif piece in kinds.PIECES:
+                kept.add(others=kinds.PIECES[piece](scale))
             else:
                 kept.add(others=writes(million) if piece == "writes" else churn(3 * million))
     show(console, kept.figures)

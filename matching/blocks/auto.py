@@ -20,7 +20,7 @@ from pastforward.matching.blocks.tiling import MOST
 from pastforward.matching.blocks.view import Blocks, capacity, empty_blocks, grown
 from pastforward.matching.index.algorithm import Algorithm
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.registry import OF_AXIS, Registry
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
@@ -151,7 +151,7 @@ class Auto(Algorithm):
         kind, a, b, cost = kernels.appraise(
             self._at, self.registry.known_at, slot, not self._relaxed, self._scratch.address
         )
-        names = [self.registry.names[attribute] for attribute in (a, b) if attribute >= 0]
+        names = [self.registry.names[attribute].lstrip(OF_AXIS) for attribute in (a, b) if attribute >= 0]
         return " ".join([_ACCESS[kind], " and ".join(names)]).strip(), cost
 
     def counters(self) -> dict[str, int | float]:

@@ -427,7 +427,8 @@ def _put_code(low: U8, high: U8, at: Int, cell: Int, low_code: Int, high_code: I
 
 @inner
 def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
-    """The publications' tables. Returns whether points will not do: a cell is shared, or a row is vague."""
+    """The publications' tables. Returns whether points will not do: a cell is shared, a row is vague, or a shape
+    reaches over a range."""
     rows = len(batch.carried)
     low[: rows * TABLE] = 255
     high[: rows * TABLE] = 0
@@ -452,6 +453,7 @@ def encode(blocks: Blocks, batch: Batch, low: U8, high: U8) -> Bool:
                 high_code = low_code
                 if batch.low[e] != batch.high[e]:
                     high_code = code_in_row(blocks.splits, split_row, batch.high[e])
+                    interval = True
                 if _put_code(low, high, at, np.int64(blocks.cell[b]), low_code, high_code):
                     interval = True
     return interval

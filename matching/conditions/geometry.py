@@ -19,9 +19,10 @@ from typing import Any, Final, TypeVar
 from numba.extending import register_jitable
 
 from pastforward.matching.conditions.normal_form import Relation, Shape
-from pastforward.matching.conditions.values import Box, Circle, Point
+from pastforward.matching.conditions.values import Circle, Point
 
 EARTH_RADIUS_M: Final = 6_371_008.8  # the mean radius of the WGS 84 ellipsoid, as the IUGG defines it
+DEGREE_M: Final = pi * EARTH_RADIUS_M / 180  # of latitude
 HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther apart
 
 
@@ -132,44 +133,66 @@ def circle_contains_circle(
     return min(distance_m(lon1, lat1, lon2, lat2) + radius2_m, HALF_CIRCUMFERENCE_M) <= radius1_m
 
 
+# A shape as numbers: what it is, and up to four floats; those it does not have are anything.
+POINT: Final = 0
+CIRCLE: Final = 1
+BOX: Final = 2
+
+
+@in_kernels
+def numbers_contain(
+    outer: int, a: float, b: float, c: float, d: float, inner: int, e: float, f: float, g: float, h: float
+) -> bool:
+    """Whether every place of `inner` is one of `outer`."""
+    if outer == CIRCLE:
+        if inner == POINT:
+            return circle_has_point(a, b, c, e, f)
+        if inner == CIRCLE:
+            return circle_contains_circle(a, b, c, e, f, g)
+        return circle_contains_box(a, b, c, e, f, g, h)
+    if outer == POINT:
+        c, d = a, b
+    if inner == POINT:
+        return a <= e and e <= c and b <= f and f <= d
+    if inner == BOX:
+        return a <= e and g <= c and b <= f and h <= d
+    return box_contains_circle(a, b, c, d, e, f, g)
+
+
+@in_kernels
+def numbers_overlap(
+    one: int, a: float, b: float, c: float, d: float, other: int, e: float, f: float, g: float, h: float
+) -> bool:
+    """Whether the two have a place in common."""
+    if one == POINT:
+        return numbers_contain(other, e, f, g, h, one, a, b, c, d)
+    if other == POINT:
+        return numbers_contain(one, a, b, c, d, other, e, f, g, h)
+    if one == BOX and other == BOX:
+        return a <= g and e <= c and b <= h and f <= d
+    if one == CIRCLE and other == CIRCLE:
+        return circles_overlap(a, b, c, e, f, g)
+    if one == BOX:
+        return circle_overlaps_box(e, f, g, a, b, c, d)
+    return circle_overlaps_box(a, b, c, e, f, g, h)
+
+
+def shape_numbers(shape: Shape) -> tuple[int, float, float, float, float]:
+    if isinstance(shape, Point):
+        return POINT, shape.lon, shape.lat, 0.0, 0.0
+    if isinstance(shape, Circle):
+        return CIRCLE, shape.lon, shape.lat, shape.radius_m, 0.0
+    return BOX, shape.min_x, shape.min_y, shape.max_x, shape.max_y
+
+
 def overlaps(a: Shape, b: Shape) -> bool:
     """Whether the two have a place in common."""
-    if isinstance(a, Point):
-        return contains(b, a)
-    if isinstance(b, Point):
-        return contains(a, b)
-    if isinstance(a, Box) and isinstance(b, Box):
-        return a.min_x <= b.max_x and b.min_x <= a.max_x and a.min_y <= b.max_y and b.min_y <= a.max_y
-    if isinstance(a, Circle) and isinstance(b, Circle):
-        return circles_overlap(a.lon, a.lat, a.radius_m, b.lon, b.lat, b.radius_m)
-    box, circle = (a, b) if isinstance(a, Box) else (b, a)
-    assert isinstance(box, Box)
-    assert isinstance(circle, Circle)
-    return circle_overlaps_box(circle.lon, circle.lat, circle.radius_m, box.min_x, box.min_y, box.max_x, box.max_y)
+    return numbers_overlap(*shape_numbers(a), *shape_numbers(b))
 
 
 def contains(outer: Shape, inner: Shape) -> bool:
     """Whether every place of `inner` is one of `outer`."""
-    if isinstance(outer, Circle):
-        if isinstance(inner, Point):
-            return circle_has_point(outer.lon, outer.lat, outer.radius_m, inner.lon, inner.lat)
-        if isinstance(inner, Circle):
-            return circle_contains_circle(outer.lon, outer.lat, outer.radius_m, inner.lon, inner.lat, inner.radius_m)
-        return circle_contains_box(
-            outer.lon, outer.lat, outer.radius_m, inner.min_x, inner.min_y, inner.max_x, inner.max_y
-        )
-    if isinstance(outer, Point):
-        outer = Box(outer.lon, outer.lat, outer.lon, outer.lat)
-    if isinstance(inner, Point):
-        return outer.min_x <= inner.lon <= outer.max_x and outer.min_y <= inner.lat <= outer.max_y
-    if isinstance(inner, Box):
-        return (
-            outer.min_x <= inner.min_x
-            and inner.max_x <= outer.max_x
-            and outer.min_y <= inner.min_y
-            and inner.max_y <= outer.max_y
-        )
-    return box_contains_circle(outer.min_x, outer.min_y, outer.max_x, outer.max_y, inner.lon, inner.lat, inner.radius_m)
+    return numbers_contain(*shape_numbers(outer), *shape_numbers(inner))
 
 
 def within(inner: Shape, outer: Shape) -> bool:
@@ -183,3 +206,18 @@ def holds(relation: Relation, attribute: Shape, constant: Shape) -> bool:
     if relation is Relation.CONTAINS:
         return contains(attribute, constant)
     return contains(constant, attribute)
+
+
+# Bounds. Wider than the shape by more than any of the functions above errs.
+_MARGIN: Final = 1e-5  # degrees: about a metre
+_POLAR: Final = 89.99  # degrees of latitude: beyond, a circle may as well reach all longitudes
+EVERYWHERE: Final = 360.0  # half the width of what reaches all longitudes
+
+
+@in_kernels
+def circle_reach(lat: float, radius_m: float) -> tuple[float, float]:
+    """How far a circle reaches from its centre, in degrees of longitude and of latitude."""
+    reach = radius_m / EARTH_RADIUS_M * 180 / pi + _MARGIN
+    if abs(lat) + reach >= _POLAR:
+        return EVERYWHERE, reach
+    return asin(min(1.0, sin(radians(reach)) / cos(radians(lat)))) * 180 / pi + _MARGIN, reach

@@ -1,7 +1,7 @@
 """The columns of an Arrow record batch by Arrow's C interface: one call for all of them, however many there are.
 
-Only the plain layouts are read here: 64-bit integers, doubles, booleans, microseconds, strings. A batch with any other goes the longer way,
-column by column (`matching.index.batch`).
+Only the plain layouts are read here: 64-bit integers, doubles, booleans, microseconds, strings, and points, circles and boxes, which are
+structs of doubles. A batch with any other goes the longer way, column by column (`matching.index.batch`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pastforward.columns.addressed import Pinned, pin, reference
-from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIMESTAMP
+from pastforward.columns.attributes import BOOLEAN, CIRCLE, FLOAT, INTEGER, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.machine import load_i32, load_i64, load_u8
-from pastforward.columns.scalars import Int
+from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.batch import (
     BOOLEAN_COLUMN,
@@ -26,12 +26,15 @@ from pastforward.matching.index.batch import (
     LARGE_STRING_COLUMN,
     NEVER_EXPIRES,
     NO_TIME,
+    OF_SHAPES,
+    SHAPES,
     STRING_COLUMN,
     TIMESTAMP_COLUMN,
     Batch,
     put_value,
 )
 from pastforward.matching.index.checking import batch_at, known_at
+from pastforward.matching.index.places import AXES
 from pastforward.matching.index.strings import StringView
 
 U8 = npt.NDArray[np.uint8]
@@ -67,8 +70,8 @@ class Layout(NamedTuple):
 
     plain: bool
     columns: Pinned  # a ColumnView
-    known: int
-    texts: bool
+    known: int  # entries of a row, at most
+    texts: bool  # some of them have bytes
     special: tuple[str, ...]
     numbers: int
 
@@ -120,11 +123,16 @@ def layout(schema: pa.Schema, numbers: dict[str, int]) -> Layout:
                 np.array(counted, np.uint8),
             )
         ),
-        sum(number >= 0 for number in attribute),
-        any(kind in (STRING_COLUMN, LARGE_STRING_COLUMN) for kind in kinds),
+        sum(_entries(kind) for kind, number in zip(kinds, attribute, strict=True) if number >= 0),
+        any(kind in (STRING_COLUMN, LARGE_STRING_COLUMN) or _entries(kind) > 1 for kind in kinds),
         tuple(name for name in names if name in SPECIAL),
         len(numbers),
     )
+
+
+def _entries(kind: int | None) -> int:
+    """Of a value: a shape has some on its axes."""
+    return 1 + AXES if kind is not None and kind > OF_SHAPES else 1
 
 
 def _kind(kind: pa.DataType) -> int | None:
@@ -140,17 +148,52 @@ def _kind(kind: pa.DataType) -> int | None:
         return LARGE_STRING_COLUMN
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return TIMESTAMP_COLUMN
+    if pa.types.is_struct(kind) and all(pa.types.is_float64(field.type) for field in kind):
+        tag = SHAPES.get(tuple(field.name for field in kind))
+        return None if tag is None else OF_SHAPES + tag
     return None
+
+
+@inner
+def _doubles(kind: Int) -> Int:
+    """Of a shape, by the kind of its column."""
+    tag = kind - OF_SHAPES
+    return 2 if tag == POINT else 3 if tag == CIRCLE else 4
+
+
+@inner
+def _is_there(validity: Int, i: Int) -> Bool:
+    return not validity or (load_u8(validity + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1) != 0
+
+
+@inner
+def _read_doubles(heap: U8, to: Int, child: Int, row: Int, count: Int) -> Bool:
+    """The fields of a struct, if none of them is null. `row`: in the struct's own numbering."""
+    fields = load_i64(child + _A_CHILDREN)
+    for k in range(count):
+        field = load_i64(fields + 8 * k)
+        buffers = load_i64(field + _A_BUFFERS)
+        i = row + load_i64(field + _A_OFFSET)
+        if not _is_there(load_i64(buffers), i):
+            return False
+        bits = load_i64(load_i64(buffers + 8) + 8 * i)
+        for byte in range(8 if to >= 0 else 0):
+            heap[to + 8 * k + byte] = np.uint8(bits & 255)
+            bits >>= 8
+    return True
 
 
 @kernel
 def string_bytes(array: Int, columns: Int, rows: Int) -> Int:
-    """Of all columns of strings that matter."""
+    """Of all columns of strings and shapes that matter."""
     kind = columns_at(columns).kind
     attribute = columns_at(columns).attribute
     total = np.int64(0)
     children = load_i64(array + _A_CHILDREN)
     for c in range(len(kind)):
+        if attribute[c] >= 0 and kind[c] > OF_SHAPES:
+            total += 8 * _doubles(np.int64(kind[c])) * rows
+            continue
         if attribute[c] < 0 or (kind[c] != STRING_COLUMN and kind[c] != LARGE_STRING_COLUMN):
             continue
         child = load_i64(children + 8 * c)
@@ -165,11 +208,12 @@ def string_bytes(array: Int, columns: Int, rows: Int) -> Int:
 
 @kernel
 def fill(batch: Int, known: Int, array: Int, columns: Int) -> None:
-    fill_batch(batch_at(batch), known_at(known).strings, array, columns_at(columns))
+    view = known_at(known)
+    fill_batch(batch_at(batch), view.strings, view.axes, array, columns_at(columns))
 
 
 @inner
-def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) -> None:
+def fill_batch(batch: Batch, strings: StringView, axes: I32, array: Int, view: ColumnView) -> None:
     """The batch has room for the entries and the strings, and nothing in it."""
     kind = view.kind
     attribute = view.attribute
@@ -194,8 +238,14 @@ def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) 
         buffers = load_i64(child + _A_BUFFERS)
         first[c] = load_i64(child + _A_OFFSET)
         validity[c] = load_i64(buffers)
-        data[c] = load_i64(buffers + 8)
         base[c] = 0
+        if kind[c] > OF_SHAPES:
+            data[c] = child
+            if attribute[c] >= 0:
+                base[c] = used
+                used += 8 * _doubles(np.int64(kind[c])) * rows
+            continue
+        data[c] = load_i64(buffers + 8)
         if attribute[c] >= 0 and (kind[c] == STRING_COLUMN or kind[c] == LARGE_STRING_COLUMN):
             text = load_i64(buffers + 16)
             if kind[c] == STRING_COLUMN:
@@ -215,7 +265,17 @@ def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) 
         carried = 0
         for c in range(columns):
             i = row + first[c]
-            if validity[c] and not (load_u8(validity[c] + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1):
+            if not _is_there(validity[c], i):
+                continue
+            k = np.int64(kind[c])
+            if k > OF_SHAPES:
+                offset = base[c] + 8 * _doubles(k) * row
+                # of a column that nobody asks about only whether it is whole counts
+                if not _read_doubles(heap, offset if attribute[c] >= 0 else -1, data[c], i, _doubles(k)):
+                    continue
+                carried += counted[c]
+                if attribute[c] >= 0:
+                    at = put_value(batch, at, attribute[c], k - OF_SHAPES, 0, offset, 0, heap, strings, axes)
                 continue
             carried += counted[c]
             number = attribute[c]
@@ -225,7 +285,6 @@ def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) 
             bits = np.int64(0)
             offset = np.int64(0)
             length = np.int64(0)
-            k = kind[c]
             if k == STRING_COLUMN:
                 tag = STRING
                 begin = np.int64(load_i32(data[c] + 4 * i))
@@ -245,7 +304,6 @@ def fill_batch(batch: Batch, strings: StringView, array: Int, view: ColumnView) 
                     tag = FLOAT
                 elif k == TIMESTAMP_COLUMN:
                     tag = TIMESTAMP
-            put_value(batch, at, number, tag, bits, offset, length, heap, strings)
-            at += 1
+            at = put_value(batch, at, number, tag, bits, offset, length, heap, strings, axes)
         batch.start[row + 1] = at
         batch.carried[row] = carried

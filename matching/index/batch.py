@@ -31,6 +31,7 @@ from pastforward.matching.index.keys import (
     string_key,
     timestamp_key,
 )
+from pastforward.matching.index.places import AXES, is_shape, is_valid, put_axes
 from pastforward.matching.index.strings import StringView, find_bytes
 from pastforward.matching.index.topics import TopicView, check_topic, find_topic
 
@@ -41,6 +42,7 @@ U64 = npt.NDArray[np.uint64]
 
 NO_TIME: Final = -(2**63)  # published_at was not given: no window is asked about
 NEVER_EXPIRES: Final = 2**63 - 1
+_NO_AXES: Final = np.zeros(0, np.int32)
 SAID_ABSENT: Final = (
     1  # the bits of an entry of tag OTHER that stands for a published IS NULL; of all others they are 0
 )
@@ -73,9 +75,18 @@ class Batch(NamedTuple):
 
 @inner
 def put_value(
-    out: Batch, at: Int, attribute: Int, tag: Int, bits: Int, offset: Int, length: Int, heap: U8, strings: StringView
-) -> None:
-    """Writes one entry, canonical."""
+    out: Batch,
+    at: Int,
+    attribute: Int,
+    tag: Int,
+    bits: Int,
+    offset: Int,
+    length: Int,
+    heap: U8,
+    strings: StringView,
+    axes: I32,
+) -> Int:
+    """Writes the entry of a value, canonical, and for a shape those on the axes. Returns where the next entry goes."""
     key = first_key(OTHER_KEY)
     if tag == FLOAT:
         tag, bits = canonical_float(bits)
@@ -93,8 +104,11 @@ def put_value(
             key = path_key(heap, offset, length)
         else:
             tag = OTHER
-    elif tag == POINT or tag == CIRCLE or tag == BOX:
-        key = first_key(GEOMETRY_KEY)
+    elif is_shape(tag):
+        if is_valid(heap, offset, tag):
+            key = first_key(GEOMETRY_KEY)
+        else:
+            tag = OTHER
     out.attribute[at] = attribute
     out.tag[at] = tag
     out.bits[at] = bits
@@ -102,6 +116,7 @@ def put_value(
     out.length[at] = length
     out.low[at] = key
     out.high[at] = key
+    return put_axes(out, at + 1, attribute, tag, heap, offset, axes) if is_shape(tag) else at + 1
 
 
 @kernel
@@ -125,6 +140,7 @@ STRING_COLUMN: Final = 4
 LARGE_STRING_COLUMN: Final = 5
 SHAPE_COLUMN: Final = 6  # numbers into `heap`, as tag | offset << 8, 0 for absent
 OTHER_COLUMN: Final = 7
+OF_SHAPES: Final = 16  # and the tag of a shape: structs of doubles
 
 
 @kernel
@@ -138,6 +154,7 @@ def _fill_from_columns(
     first: I64,
     base: I64,
     strings: StringView,
+    axes: I32,
 ) -> None:
     """Columns by the addresses of their buffers; `first` is the position of row 0, `base` where a column's bytes begin in the heap."""
     at = 0
@@ -157,9 +174,9 @@ def _fill_from_columns(
             if number < 0:
                 continue
             if k == INT64_COLUMN:
-                put_value(out, at, number, INTEGER, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings)
+                at = put_value(out, at, number, INTEGER, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
             elif k == FLOAT64_COLUMN:
-                put_value(out, at, number, FLOAT, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings)
+                at = put_value(out, at, number, FLOAT, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
             elif k == STRING_COLUMN or k == LARGE_STRING_COLUMN:
                 if k == STRING_COLUMN:
                     begin = np.int64(load_i32(data[c] + 4 * i))
@@ -167,18 +184,17 @@ def _fill_from_columns(
                 else:
                     begin = load_i64(data[c] + 8 * i)
                     end = load_i64(data[c] + 8 * i + 8)
-                put_value(out, at, number, STRING, 0, base[c] + begin, end - begin, out.heap, strings)
+                at = put_value(out, at, number, STRING, 0, base[c] + begin, end - begin, out.heap, strings, axes)
             elif k == BOOLEAN_COLUMN:
                 bit = (load_u8(data[c] + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1)
-                put_value(out, at, number, BOOLEAN, np.int64(bit), 0, 0, out.heap, strings)
+                at = put_value(out, at, number, BOOLEAN, np.int64(bit), 0, 0, out.heap, strings, axes)
             elif k == TIMESTAMP_COLUMN:
-                put_value(out, at, number, TIMESTAMP, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings)
+                at = put_value(out, at, number, TIMESTAMP, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
             elif k == SHAPE_COLUMN:
                 packed = load_i64(data[c] + 8 * i)
-                put_value(out, at, number, packed & 255, 0, packed >> 8, 0, out.heap, strings)
+                at = put_value(out, at, number, packed & 255, 0, packed >> 8, 0, out.heap, strings, axes)
             else:
-                put_value(out, at, number, OTHER, 0, 0, 0, out.heap, strings)
-            at += 1
+                at = put_value(out, at, number, OTHER, 0, 0, 0, out.heap, strings, axes)
         out.start[row + 1] = at
         out.carried[row] = carried
 
@@ -277,7 +293,7 @@ _KINDS: Final = {
     pa.string(): STRING_COLUMN,
     pa.large_string(): LARGE_STRING_COLUMN,
 }
-_SHAPES: Final = {
+SHAPES: Final = {
     ("lon", "lat"): POINT,
     ("lon", "lat", "radius_m"): CIRCLE,
     ("min_x", "min_y", "max_x", "max_y"): BOX,
@@ -355,7 +371,7 @@ class _Columns:
         if pa.types.is_null(kind):
             return pa.nulls(len(array), pa.int64()), INT64_COLUMN
         if pa.types.is_struct(kind):
-            tag = _SHAPES.get(tuple(field.name for field in kind))
+            tag = SHAPES.get(tuple(field.name for field in kind))
             if tag is not None:
                 return self._shapes(array, tag), SHAPE_COLUMN
         return array, OTHER_COLUMN
@@ -374,14 +390,20 @@ class _Columns:
         return np.concatenate(self.heaps) if self.heaps else np.zeros(1, np.uint8)
 
 
-def batch_of_table(table: pa.Table, numbers: dict[str, int], strings: StringView, topics: TopicView) -> Batch:
+def batch_of_table(
+    table: pa.Table, numbers: dict[str, int], strings: StringView, topics: TopicView, axes: I32 = _NO_AXES
+) -> Batch:
     """A column per attribute, null is absent; `_topic`, `_published_at` and `_expires_at` say place and time."""
     columns = _Columns()
     rows = table.num_rows
     for name, column in zip(table.column_names, table.columns, strict=True):
         if name[:1] != "_" or name not in ("_topic", "_published_at", "_expires_at"):
             columns.add(name, column, numbers.get(name, -1))
-    known = sum(1 for attribute in columns.attribute if attribute >= 0)
+    known = sum(
+        (1 + AXES if kind == SHAPE_COLUMN else 1)
+        for kind, attribute in zip(columns.kind, columns.attribute, strict=True)
+        if attribute >= 0
+    )
     out = empty_batch(rows, rows * known, columns.heap())
     _fill_from_columns(
         out,
@@ -393,6 +415,7 @@ def batch_of_table(table: pa.Table, numbers: dict[str, int], strings: StringView
         np.array(columns.first, np.int64),
         np.array(columns.base, np.int64),
         strings,
+        axes,
     )
     settle_columns(out, table, topics)
     return out
@@ -414,6 +437,14 @@ def times(column: pa.ChunkedArray | pa.Array, missing: int) -> I64:
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     out: I64 = column.cast(pa.int64()).fill_null(missing).to_numpy().astype(np.int64)
     return out
+
+
+def bytes_column(column: pa.ChunkedArray) -> tuple[U8, I64, I32]:
+    """The same for a column of bytes."""
+    array = column.cast(pa.large_binary()).combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], pa.large_binary())
+    return string_column(array.view(pa.large_string()))
 
 
 def string_column(column: pa.ChunkedArray | pa.Array) -> tuple[U8, I64, I32]:

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pastforward.columns.attributes import STRING, Attributes
+from pastforward.columns.attributes import BOX, CIRCLE, POINT, STRING, Attributes
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Int
 from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, string_column, writable
 from pastforward.matching.index.checking import batch_at, known_at
 from pastforward.matching.index.flat import Texts
+from pastforward.matching.index.places import AXES
 from pastforward.matching.index.topics import check_topic, find_topic
 
 U8 = npt.NDArray[np.uint8]
@@ -79,19 +80,22 @@ def _fill(
             if attribute < 0:
                 continue
             offset = bits[e] if tag[e] >= STRING else 0
-            put_value(out, at, attribute, tag[e], bits[e], offset, length[e], heap, strings)
-            at += 1
+            at = put_value(out, at, attribute, tag[e], bits[e], offset, length[e], heap, strings, view.axes)
         out.start[row + 1] = at
         out.carried[row] = carried
     return -1
 
 
-def filled(attributes: Attributes, numbers: dict[str, int], known: int, placed: Placed) -> FlatBatch:
-    """`numbers`: of the attributes that subscriptions name. `known`: the address of what the kernels know of subscriptions."""
+def filled(attributes: Attributes, numbers: dict[str, int], known: int, placed: Placed, axes: bool) -> FlatBatch:
+    """`numbers`: of the attributes that subscriptions name. `known`: the address of what the kernels know of subscriptions. `axes`: of
+    some of them the places are asked about."""
     names: list[Any] = attributes.names
     number = np.array([numbers.get(name, -1) for name in names], np.int32)
     counted = np.array([not name.startswith(PREVIOUS) for name in names], np.uint8)
-    out = FlatBatch(len(attributes), len(attributes.name), writable(attributes.heap, np.uint8))
+    entries = len(attributes.name)
+    if axes:
+        entries += AXES * int(np.isin(attributes.tag, (POINT, CIRCLE, BOX)).sum())
+    out = FlatBatch(len(attributes), entries, writable(attributes.heap, np.uint8))
     topics = placed.topics
     wrong = _fill(
         out.address,

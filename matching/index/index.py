@@ -525,7 +525,7 @@ class Index:
     def _candidates(self, batch: Batch) -> tuple[I32, I32]:
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         if self._registry.slots_in_use > self._relaxed_slots:
-            if batch.vague.any() and not self._algorithm.takes_conditions:
+            if not self._algorithm.takes_conditions and (batch.vague.any() or (batch.low != batch.high).any()):
                 found.append(scan_all(self._registry, batch, relaxed=False))
             else:
                 found.append(self._algorithm.candidates(batch))

@@ -15,9 +15,20 @@ import numpy.typing as npt
 from pastforward.columns.attributes import FLOAT, INTEGER
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
+from pastforward.matching.conditions.geometry import shape_numbers
 from pastforward.matching.conditions.merge import canonical
-from pastforward.matching.conditions.normal_form import Constant, Constraint, Disjunct, Family, Pattern, PatternKind
+from pastforward.matching.conditions.normal_form import (
+    Constant,
+    Constraint,
+    Disjunct,
+    Family,
+    Pattern,
+    PatternKind,
+    Relation,
+    Test,
+)
 from pastforward.matching.conditions.types import path_text
+from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.matching.index import records as r
 from pastforward.matching.index.keys import (
     BOOLEAN_KEY,
@@ -206,6 +217,8 @@ class PartsBuilder:
             )
         elif family is Family.TIMESTAMP:
             self._timestamps(attribute, constraint)
+        elif family is Family.GEOMETRY and (constraint.included is None or len(constraint.included) == 1):
+            self._shape_constraint(attribute, constraint)
         elif family is Family.STRING and all(pattern.kind in _FAST_PATTERNS for pattern in constraint.patterns):
             self._string_constraint(attribute, constraint)
         else:
@@ -251,6 +264,20 @@ class PartsBuilder:
         self._part(attribute, r.TIMESTAMPS, 0, low, high)
         if constraint.excluded:
             self._set(attribute, r.EXCLUDED, r.OF_TIMESTAMPS, list(constraint.excluded), [])  # type: ignore[arg-type]
+
+    def _shape_constraint(self, attribute: int, constraint: Constraint) -> None:
+        for shape in constraint.included or ():
+            self._shape(attribute, r.EQUALS, False, shape)
+        for shape in constraint.excluded:
+            self._shape(attribute, r.EQUALS, True, shape)
+        for test in constraint.tests:
+            self._shape(attribute, int(test.relation), test.negated, test.shape)
+
+    def _shape(self, attribute: int, relation: int, negated: bool, constant: Any) -> None:
+        shape, *numbers = shape_numbers(constant)
+        flags = relation | (r.NOT_SO if negated else 0) | (shape << r.SHAPE_SHIFT)
+        self._part(attribute, r.GEOMETRY, flags, len(self._items))
+        self._items += [float_bits(number) for number in numbers[: 2 + shape]]
 
     def _string_constraint(self, attribute: int, constraint: Constraint) -> None:
         if constraint.included is not None:
@@ -389,9 +416,23 @@ def _constraint_of_part(words: Any, at: int, strings: Strings) -> Constraint:
         if kind == r.INCLUDED:
             return Constraint(family, included=members)
         return Constraint(family, excluded=members)
+    if kind == r.GEOMETRY:
+        return _shape_test(words, at, flags)
     pattern = {stored: kind for kind, stored in _FAST_PATTERNS.items()}[kind]
     text = strings.text(int(words[at + 1])).decode()
     return Constraint(Family.STRING, patterns=(Pattern(pattern, text, bool(flags & r.NEGATED)),))
+
+
+def _shape_test(words: Any, at: int, flags: int) -> Constraint:
+    shape = flags >> r.SHAPE_SHIFT
+    kind: Any = (Point, Circle, Box)[shape]
+    constant = kind(*(_float(int(r.read_64(words, at + 1 + 2 * i))) for i in range(2 + shape)))
+    negated = bool(flags & r.NOT_SO)
+    if flags & r.RELATION:
+        return Constraint(Family.GEOMETRY, tests=(Test(Relation(flags & r.RELATION), constant, negated),))
+    if negated:
+        return Constraint(Family.GEOMETRY, excluded=(constant,))
+    return Constraint(Family.GEOMETRY, included=(constant,))
 
 
 def _float(bits: int) -> float:

@@ -10,7 +10,7 @@
 | topic, scope, starts_at, ends_at, time, semantics            | optional, the same in all rows of a subscription: the first row counts  |
 
 Several rows `in` on one attribute of a disjunct are one list. What kernels know is read by kernels; what needs Python (expressions,
-geometry, lists) goes through `matching.conditions.predicates`, subscription by subscription.
+lists) goes through `matching.conditions.predicates`, subscription by subscription.
 """
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pastforward.columns.attributes import FLOAT
-from pastforward.columns.kernel import kernel
+from pastforward.columns.attributes import BOX, CIRCLE, FLOAT, POINT
+from pastforward.columns.kernel import inner, kernel
+from pastforward.columns.machine import bits_of_float
 from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.conditions.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP, MAX_DISJUNCTS
 from pastforward.matching.conditions.normal_form import Constraint, Disjunct
@@ -40,16 +41,19 @@ from pastforward.matching.conditions.predicates import (
 from pastforward.matching.conditions.types import Instant
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index import records as r
-from pastforward.matching.index.batch import string_column, times
-from pastforward.matching.index.keys import NAN, canonical_float
+from pastforward.matching.index.batch import bytes_column, string_column, times
+from pastforward.matching.index.keys import NAN, OTHER, canonical_float
 from pastforward.matching.index.parts import PartsBuilder
+from pastforward.matching.index.places import is_valid, read_double
 from pastforward.matching.index.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,
     BOOLEANS,
+    CONTAINS,
     EQUAL_STRING,
     EXCLUDED,
+    GEOMETRY,
     HAS_HIGH,
     HAS_LOW,
     HIGH_FLOAT,
@@ -57,17 +61,21 @@ from pastforward.matching.index.records import (
     INCLUDED,
     LOW_FLOAT,
     LOW_OPEN,
+    NOT_SO,
     NULL,
     NUMBER,
     OF_NUMBERS,
     OF_STRINGS,
     OF_TIMESTAMPS,
+    OVERLAPS,
     PREFIX,
     PYTHON,
+    SHAPE_SHIFT,
     STRINGS,
     SUBSTRING,
     SUFFIX,
     TIMESTAMPS,
+    WITHIN,
     Parts,
 )
 from pastforward.matching.index.registry import Registry
@@ -91,6 +99,8 @@ _PREFIX: Final = 9
 _SUFFIX: Final = 10
 _SUBSTRING: Final = 11
 _PYTHON: Final = 12
+_RELATION: Final = 12  # and the relation
+_NEGATED_RELATION: Final = 15
 _OPERATORS: Final = {
     "=": _EQ,
     "!=": _NE,
@@ -104,6 +114,12 @@ _OPERATORS: Final = {
     "prefix": _PREFIX,
     "suffix": _SUFFIX,
     "substring": _SUBSTRING,
+    "overlaps": _RELATION + OVERLAPS,
+    "contains": _RELATION + CONTAINS,
+    "within": _RELATION + WITHIN,
+    "not overlaps": _NEGATED_RELATION + OVERLAPS,
+    "not contains": _NEGATED_RELATION + CONTAINS,
+    "not within": _NEGATED_RELATION + WITHIN,
 }
 
 # Types of a value in its row.
@@ -141,9 +157,18 @@ class PredicateBatch(NamedTuple):
     never: list[tuple[int | str, Semantics]]
 
 
+@inner
+def _tag_of(length: Int) -> Int:
+    """Of a shape, by the bytes of its doubles; OTHER: it is none."""
+    return POINT if length == 16 else CIRCLE if length == 24 else BOX if length == 32 else OTHER
+
+
 @kernel
-def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I64, out: U8) -> None:
-    """Rows that kernels do not read, wrong ones among them: Python then says what is wrong."""
+def _needs_python(
+    operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I64, heap: U8, at: I64, length: I32, out: U8
+) -> None:
+    """Rows that kernels do not read, wrong ones among them: Python then says what is wrong. `heap`, `at` and `length` are the bytes of
+    shapes."""
     for i in range(len(operator)):
         op = operator[i]
         k = kind[i]
@@ -155,6 +180,8 @@ def _needs_python(operator: U8, kind: U8, high_kind: U8, bits: I64, high_bits: I
             ok = both_numbers or (k == high_kind[i] and (k == _TEXT or k == _TIME))
         elif op >= _PREFIX and op <= _SUBSTRING:
             ok = k == _TEXT
+        elif op > _RELATION:
+            ok = k == _BINARY and _tag_of(length[i]) != OTHER and is_valid(heap, at[i], _tag_of(length[i]))
         elif op <= _GE:
             # timestamps have closed bounds only
             ok = k == _INT or k == _FLOAT or k == _TEXT or (k == _BOOL and op == _EQ)
@@ -201,6 +228,9 @@ def _read(
     high_bits: I64,
     text: I32,
     high_text: I32,
+    heap: U8,
+    at: I64,
+    length: I32,
     out_kind: U8,
     out_flags: U8,
     low: I64,
@@ -220,6 +250,16 @@ def _read(
             out_kind[p] = NULL
         elif op == _IS_NOT_NULL:
             out_kind[p] = ANY
+        elif op > _RELATION:
+            out_kind[p] = GEOMETRY
+            negated = op > _NEGATED_RELATION
+            numbers = np.int64(length[i]) >> 3
+            flags = (op - (_NEGATED_RELATION if negated else _RELATION)) | (NOT_SO if negated else 0)
+            flags |= (numbers - 2) << SHAPE_SHIFT
+            low[p] = n
+            for number in range(numbers):
+                items[n] = bits_of_float(read_double(heap, at[i] + 8 * number))
+                n += 1
         elif op >= _PREFIX:
             out_kind[p] = PREFIX if op == _PREFIX else SUFFIX if op == _SUFFIX else SUBSTRING
             low[p] = text[i]
@@ -292,10 +332,14 @@ def _sort_by_attribute(start: I64, order: I64, attribute: I32) -> None:
             order[q] = row
 
 
+_NO_BYTES: Final = (np.zeros(1, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32))
+
+
 class _Values(NamedTuple):
     kind: U8
     bits: I64
     text: tuple[U8, I64, I32] | None
+    binary: tuple[U8, I64, I32]
 
 
 def _values(table: pa.Table, prefix: str) -> _Values:
@@ -303,6 +347,7 @@ def _values(table: pa.Table, prefix: str) -> _Values:
     kind = np.zeros(rows, np.uint8)
     bits: I64 | None = None
     text = None
+    binary = _NO_BYTES
     for suffix, code in _VALUE_COLUMNS.items():
         name = f"{prefix}_{suffix}"
         if name not in table.column_names:
@@ -314,10 +359,12 @@ def _values(table: pa.Table, prefix: str) -> _Values:
         kind = np.where(given, np.where(kind == _NONE, np.uint8(code), np.uint8(_TWO)), kind)
         if code == _TEXT:
             text = string_column(column)
-        elif code != _BINARY and code != _PATH:
+        elif code == _BINARY:
+            binary = bytes_column(column)
+        elif code != _PATH:
             raw = _raw(column, code)
             bits = raw if bits is None else np.where(given, raw, bits)
-    return _Values(kind, np.zeros(rows, np.int64) if bits is None else bits, text)
+    return _Values(kind, np.zeros(rows, np.int64) if bits is None else bits, text, binary)
 
 
 def _raw(column: pa.ChunkedArray, code: int) -> I64:
@@ -380,7 +427,7 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     operator = _codes(table.column("operator"), _OPERATORS, _PYTHON)[0].astype(np.uint8)
     value, high = _values(table, "value"), _values(table, "high")
     slow = np.empty(rows, np.uint8)
-    _needs_python(operator, value.kind, high.kind, value.bits, high.bits, slow)
+    _needs_python(operator, value.kind, high.kind, value.bits, high.bits, *value.binary, slow)
     if (operator == _IS_NULL).any():
         _mark_doubtful(start, order, codes, operator, slow)
     for name in names:
@@ -409,11 +456,12 @@ def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) 
     _sort_by_attribute(fast_start, fast_order, attribute)
     text, high_text = _intern(registry, value, fast, rows), _intern(registry, high, fast & (operator == _BETWEEN), rows)
     count = len(fast_order)
+    room = count + len(value.binary[0]) // 8
     kind, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    low_bits, high_bits, items = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    low_bits, high_bits, items = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(room, np.int64)
     n = _read(
         fast_order, operator, value.kind, high.kind, value.bits, high.bits, text, high_text,
-        kind, flags, low_bits, high_bits, items,
+        *value.binary, kind, flags, low_bits, high_bits, items,
     )  # fmt: skip
     topic, starts_at, ends_at, record_flags = settings.columns(registry)
     chosen = np.repeat(np.arange(len(first) - 1), np.diff(first))[fast_slot]
@@ -493,7 +541,7 @@ def _intern(registry: Registry, values: _Values, wanted: npt.NDArray[np.bool_], 
 def _joined(a: Parts, b: Parts) -> Parts:
     low, high = b.low.copy(), b.high.copy()
     sets = (b.kind == INCLUDED) | (b.kind == EXCLUDED)
-    low[sets] += len(a.items)
+    low[sets | (b.kind == GEOMETRY)] += len(a.items)
     high[b.kind == PYTHON] += len(a.items)
     b = b._replace(low=low, high=high, start=b.start[1:] + a.start[-1])
     return Parts(*(np.concatenate([x, y]) for x, y in zip(a, b, strict=True)))

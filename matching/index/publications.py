@@ -22,6 +22,7 @@ from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch, batc
 from pastforward.matching.index.filling import Placed, filled
 from pastforward.matching.index.keys import OTHER
 from pastforward.matching.index.parts import float_bits, hull
+from pastforward.matching.index.places import published_range
 from pastforward.matching.index.registry import Registry
 
 _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
@@ -66,7 +67,9 @@ class FromTable(Publications):
         self._table = table
         batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
         if batch is None:
-            batch = batch_of_table(table, registry.numbers, registry.known.strings, registry.known.topics)
+            batch = batch_of_table(
+                table, registry.numbers, registry.known.strings, registry.known.topics, registry.known.axes
+            )
         super().__init__(batch)
 
     @staticmethod
@@ -121,7 +124,7 @@ class FromAttributes(Publications):
         where: Sequence[NormalForm | None] | None,
         placed: Placed,
     ) -> None:
-        flat = filled(attributes, registry.numbers, registry.known_at, placed)
+        flat = filled(attributes, registry.numbers, registry.known_at, placed, registry.has_axes)
         self._attributes = attributes
         if where is not None and any(form is not None and form != ((),) for form in where):
             super().__init__(*self._expanded(flat.arrays(), where, registry))
@@ -166,8 +169,14 @@ class FromAttributes(Publications):
                     if number is not None:
                         low, high = hull(constraint)
                         bits = SAID_ABSENT if constraint.family is Family.NULL else 0
-                        for column, value in zip(columns, (number, OTHER, bits, 0, 0, low, high), strict=True):
-                            column.append(value)
+                        said = [(number, OTHER, bits, 0, 0, low, high)]
+                        for axis, place in registry.axes_of(number):
+                            ends = published_range(axis, constraint)
+                            if ends is not None:
+                                said.append((place, OTHER, 0, 0, 0, *ends))
+                        for entry in said:
+                            for column, value in zip(columns, entry, strict=True):
+                                column.append(value)
                 if offered:
                     offers[len(carried)] = offered
                 vague.append(1 if offered else 0)

@@ -24,6 +24,7 @@ from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIME
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.index.keys import (
+    GEOMETRY_KEY,
     NUMBER_KEY,
     STRING_KEY,
     TIMESTAMP_KEY,
@@ -79,6 +80,7 @@ PREFIX: Final = 16
 SUFFIX: Final = 17
 SUBSTRING: Final = 18
 PYTHON: Final = 19  # one word: which constraint; order keys that hold all its values: four words
+GEOMETRY: Final = 20  # the numbers of a shape, two words each: two of a point, three of a circle, four of a box
 
 # flags of a part
 CONTINUES: Final = 64
@@ -95,6 +97,20 @@ ADMITS_TRUE: Final = 2
 OF_NUMBERS: Final = 1
 OF_STRINGS: Final = 2
 OF_TIMESTAMPS: Final = 3
+# GEOMETRY: what the attribute's shape does to this one, whether it must not, and what this one is, as `conditions.geometry` numbers them
+RELATION: Final = 3
+EQUALS: Final = 0
+OVERLAPS: Final = 1
+CONTAINS: Final = 2
+WITHIN: Final = 3
+NOT_SO: Final = 4
+SHAPE_SHIFT: Final = 3
+
+# What an attribute is, in bits.
+OF_PREVIOUS: Final = 1  # it speaks of the previous publication
+AXIS: Final = (
+    2  # of the places of another: see `index.places`. What is asked of it holds where the test of that one does
+)
 
 NO_WORD: Final = 0xFFFFFFFF
 SMALLEST: Final = -(2**63)
@@ -111,7 +127,8 @@ class RecordView(NamedTuple):
 class Parts(NamedTuple):
     """Parts on their way into records: slot `i` has the parts `start[i]:start[i + 1]`, sorted by attribute. NUMBER, TIMESTAMPS and
     STRINGS are written in their shortest form. Of INCLUDED and EXCLUDED `low` is where their items begin in `items` and `high`
-    packs the two counts: first | second << 32. Of PYTHON `low` is the constraint and `high` where its two keys begin in `items`."""
+    packs the two counts: first | second << 32. Of PYTHON `low` is the constraint and `high` where its two keys begin in `items`; of
+    GEOMETRY `low` is where the bits of its doubles do."""
 
     start: I64
     attribute: I32
@@ -153,6 +170,12 @@ def read_32(words: U32, at: Int) -> Int:
     return np.int64(np.int32(words[at]))
 
 
+@inner
+def shape_words(flags: Int) -> Int:
+    """Of a point's two numbers, a circle's three or a box's four."""
+    return 4 + 2 * ((flags >> SHAPE_SHIFT) & 3)
+
+
 @kernel
 def payload(words: U32, at: Int) -> Int:
     """How many words follow the header at `at`."""
@@ -169,6 +192,8 @@ def payload(words: U32, at: Int) -> Int:
         return 2 + 2 * (np.int64(words[at + 1]) + np.int64(words[at + 2]))
     if kind == PYTHON:
         return 5
+    if kind == GEOMETRY:
+        return shape_words(np.int64(words[at]))
     return 2
 
 
@@ -277,6 +302,10 @@ def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
         _write_64(words, at + 1, parts.items[high])
         _write_64(words, at + 3, parts.items[high + 1])
         at += 5
+    elif kind == GEOMETRY:
+        for i in range(shape_words(flags) >> 1):
+            _write_64(words, at, parts.items[low + i])
+            at += 2
     words[begin] = np.uint32((np.int64(parts.attribute[p]) << 12) | (kind << 7) | flags)
     return at - begin
 
@@ -290,7 +319,7 @@ def worst_size(parts: Parts, i: Int) -> Int:
         if kind == INCLUDED or kind == EXCLUDED:
             size += 3 + 2 * ((parts.high[p] & 0xFFFFFFFF) + (parts.high[p] >> 32))
         else:
-            size += 6
+            size += 9 if kind == GEOMETRY else 6
     return size
 
 
@@ -397,6 +426,8 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
         return first_key(STRING_KEY), last_key(STRING_KEY), none
     if kind == PYTHON:
         return np.uint64(read_64(words, at + 2)), np.uint64(read_64(words, at + 4)), none
+    if kind == GEOMETRY:
+        return first_key(GEOMETRY_KEY), last_key(GEOMETRY_KEY), none
     return np.uint64(0), ~np.uint64(0), none
 
 
@@ -439,6 +470,7 @@ def constraints(
     n = 0
     for _ in range(count):
         header = words[at]
+        part_kind = (header >> np.uint32(7)) & np.uint32(31)
         part_low, part_high, part_value = part_hull(words, at, strings)
         if header & np.uint32(CONTINUES):
             low[n - 1] = max(low[n - 1], part_low)
@@ -446,10 +478,9 @@ def constraints(
             if part_value:
                 value[n - 1] = part_value
                 kind[n - 1] = EQUAL
-            elif kind[n - 1] == PRESENT:
+            elif kind[n - 1] == PRESENT and part_kind != GEOMETRY:
                 kind[n - 1] = BOUNDED
         else:
-            part_kind = (header >> np.uint32(7)) & np.uint32(31)
             attribute[n] = np.int32(header >> np.uint32(12))
             low[n] = part_low
             high[n] = part_high
@@ -458,7 +489,8 @@ def constraints(
                 kind[n] = OPEN
             elif part_value:
                 kind[n] = EQUAL
-            elif part_kind == ANY:
+            elif part_kind == ANY or part_kind == GEOMETRY:
+                # where a shape lies its axes tell
                 kind[n] = PRESENT
             else:
                 kind[n] = BOUNDED

@@ -26,9 +26,12 @@ from pastforward.matching.index import records as r
 from pastforward.matching.index.keys import mix
 from pastforward.matching.index.memory import size_of
 from pastforward.matching.index.parts import constraint_of_part
+from pastforward.matching.index.places import AXES, add_ranges, axes_wanted
 from pastforward.matching.index.records import (
+    AXIS,
     EQUAL_STRING,
     EXCLUDED,
+    GEOMETRY,
     HAS_TOPIC,
     INCLUDED,
     NO_WORD,
@@ -56,6 +59,10 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
+
+# Names of axes begin like no attribute's: a zero byte.
+OF_AXIS: Final = "\0"
+_AXIS_NAMES: Final = ("longitude", "latitude", "opposite longitude")
 
 # Freed records wait in a list per size; above this, in a list per power of two.
 _EXACT_SIZES: Final = 256
@@ -405,7 +412,8 @@ class Registry:
         self.python: list[Constraint | None] = []
         self.longest = 1  # parts of a record, at most
         self.has_disjunctions = False
-        self._previous = np.zeros(64, np.uint8)
+        self._sorts = np.zeros(64, np.uint8)
+        self._axes = np.zeros(0, np.int32)
         self._free_python: list[int] = []
         self._python_bytes = 0
         self._name_bytes = 0
@@ -437,7 +445,7 @@ class Registry:
     @property
     def nbytes(self) -> int:
         """Of all arrays, what is spare included, of names, and of the constraints that Python decides."""
-        arrays = (*self.slots, self._offset, self._words, self._free_slots, self._free_records, self._previous)
+        arrays = (*self.slots, self._offset, self._words, self._free_slots, self._free_records, self._sorts, self._axes)
         texts = self.strings.nbytes + self.topics.nbytes + self.id_strings.nbytes
         python = getsizeof(self.python) + getsizeof(self._free_python) + self._python_bytes
         names = getsizeof(self.numbers) + getsizeof(self.names) + self._name_bytes
@@ -449,20 +457,77 @@ class Registry:
         if found is not None:
             return found
         checked_name(name)
-        found = len(self.names)
-        if found >= r.MAX_ATTRIBUTES:
-            raise ValueError(f"more than {r.MAX_ATTRIBUTES} attribute names; {name!r} is one too many")
-        if found >= len(self._previous):
-            self._previous = longer(self._previous, 2 * found)
-        self._previous[found] = name.startswith(PREVIOUS)
-        self.names.append(name)
+        found = self._numbered(name, r.OF_PREVIOUS if name.startswith(PREVIOUS) else 0)
         self.numbers[name] = found
-        self._name_bytes += getsizeof(name)
         self._see()
         return found
 
+    def axes_of(self, attribute: int) -> list[tuple[int, int]]:
+        """The axes of an attribute's places that subscriptions ask about, and the numbers of these."""
+        if AXES * attribute >= len(self._axes):
+            return []
+        places = self._axes[AXES * attribute : AXES * (attribute + 1)].tolist()
+        return [(axis, number) for axis, number in enumerate(places) if number]
+
+    @property
+    def has_axes(self) -> bool:
+        return len(self._axes) > 0
+
+    def _numbered(self, name: str, sort: int) -> int:
+        found = len(self.names)
+        if found >= r.MAX_ATTRIBUTES:
+            raise ValueError(f"more than {r.MAX_ATTRIBUTES} attribute names; {name!r} is one too many")
+        if found >= len(self._sorts):
+            self._sorts = longer(self._sorts, 2 * found)
+        self._sorts[found] = sort
+        self.names.append(name)
+        self._name_bytes += getsizeof(name)
+        return found
+
+    def _with_ranges(self, parts: Parts) -> Parts:
+        """With the ranges by which tests of places are found."""
+        if not (parts.kind == GEOMETRY).any():
+            return parts
+        parts = checked_parts(parts)
+        pinned = pin(parts)
+        wanted = np.zeros(AXES * len(self.names), np.uint8)
+        added = int(axes_wanted(pinned.address, wanted))
+        if not added:
+            return parts
+        if len(self._axes) < len(wanted):
+            self._axes = longer(self._axes, len(wanted))
+        for place in np.flatnonzero(wanted).tolist():
+            if not self._axes[place]:
+                attribute, axis = divmod(place, AXES)
+                name = f"{OF_AXIS}{_AXIS_NAMES[axis]} of {self.names[attribute]}"
+                self._axes[place] = self._numbered(name, int(self._sorts[attribute]) | AXIS)
+        count = len(parts.kind) + added
+        out = parts._replace(
+            start=np.empty_like(parts.start),
+            attribute=np.empty(count, np.int32),
+            kind=np.empty(count, np.uint8),
+            flags=np.empty(count, np.uint8),
+            low=np.empty(count, np.int64),
+            high=np.empty(count, np.int64),
+        )
+        add_ranges(pinned.address, self._axes, pin(out).address)
+        return out
+
+    def _moved_axes(self, used: U8, attribute: I32) -> I32:
+        """When attributes get new numbers: those that are not `used` have none."""
+        axes = np.zeros(0, np.int32)
+        for place in np.flatnonzero(self._axes).tolist():
+            old, axis = divmod(place, AXES)
+            number = int(self._axes[place])
+            if used[number]:
+                new = AXES * int(attribute[old]) + axis
+                axes = longer(axes, AXES * (int(attribute[old]) + 1)) if new >= len(axes) else axes
+                axes[new] = attribute[number]
+        return axes
+
     def add(self, parts: Parts, identities: I64, first: I64, python: list[Constraint]) -> I32:
         """Registers subscriptions whose ids are not known; returns their slots, in the order of `parts`."""
+        parts = self._with_ranges(parts)
         count = len(parts.start) - 1
         per_slot = np.diff(parts.start)
         most = int(per_slot.max(initial=0))
@@ -544,10 +609,12 @@ class Registry:
         self.python = [constraint for constraint in self.python if constraint is not None]
         self._free_python = []
         self.names = [name for name, named in zip(self.names, used.tolist(), strict=True) if named]
-        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self.numbers = {name: number for number, name in enumerate(self.names) if not name.startswith(OF_AXIS)}
+        self._axes = self._moved_axes(used, attribute)
         self._name_bytes = sum(map(getsizeof, self.names))
-        self._previous = np.zeros(max(len(self.names), 64), np.uint8)
-        self._previous[: len(self.names)] = [name.startswith(PREVIOUS) for name in self.names]
+        sorts = self._sorts[: len(used)]
+        self._sorts = np.zeros(max(len(self.names), 64), np.uint8)
+        self._sorts[: len(self.names)] = sorts[used != 0]
         self.has_disjunctions = len(kept) > len(self)
         self._state[[_SLOTS, _FREE_SLOTS, _WORDS, _FREE_WORDS]] = len(kept), 0, end, 0
         self._state[_CELLS] = _rebuild(self.slots, self._offset, len(kept))
@@ -598,8 +665,9 @@ class Registry:
         parts, at = int(part_count(words, at)), int(parts_begin(words, at))
         found: list[tuple[str, Constraint | None]] = []
         for _ in range(parts):
-            name = self.names[int(words[at]) >> 12]
-            found.append((name, constraint_of_part(words, at, self.strings, self.python)))
+            attribute = int(words[at]) >> 12
+            if not self._sorts[attribute] & AXIS:
+                found.append((self.names[attribute], constraint_of_part(words, at, self.strings, self.python)))
             at += 1 + int(payload(words, at))
         return found
 
@@ -637,7 +705,9 @@ class Registry:
         return int(self._words[int(self._offset[slot])]) & 255
 
     def _known(self) -> Known:
-        return Known(RecordView(self._offset, self._words), self.strings.view, self.topics.view, self._previous)
+        return Known(
+            RecordView(self._offset, self._words), self.strings.view, self.topics.view, self._sorts, self._axes
+        )
 
     def _see(self) -> None:
         """What kernels are shown follows the arrays."""

@@ -20,6 +20,7 @@ from pastforward.matching.blocks.references import blocks_at
 from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.batch import empty_batch, put_value
 from pastforward.matching.index.checking import batch_at, checked, known_at
+from pastforward.matching.index.places import AXES
 from pastforward.matching.index.publications import encoded
 from pastforward.matching.index.registry import Registry
 
@@ -57,8 +58,7 @@ def _match_one(
                 offset = bits
                 length = load_i64(at + 24)
         if attribute >= 0:
-            put_value(batch, n, attribute, tag, bits, offset, length, batch.heap, known.strings)
-            n += 1
+            n = put_value(batch, n, attribute, tag, bits, offset, length, batch.heap, known.strings, known.axes)
     batch.start[1] = n
     rows, slots, n = find(blocks, known, batch, False, 1, attributes)
     _, slots, _, unsure = checked(known, batch, rows[:n], slots[:n], attributes)
@@ -71,7 +71,7 @@ class One(threading.local):
     def __init__(self) -> None:
         # by the names of a publication, and how many attributes had numbers then: theirs, and how many are carried
         self._numbers: dict[tuple[tuple[str, ...], int], tuple[I32, int, int]] = {}
-        self._batch = empty_batch(1, _ENTRIES, np.zeros(_HEAP, np.uint8))
+        self._batch = empty_batch(1, (1 + AXES) * _ENTRIES, np.zeros(_HEAP, np.uint8))
         self._pinned = pin(self._batch)
         self._heap = memoryview(self._batch.heap)  # type: ignore[arg-type]
 

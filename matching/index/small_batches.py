@@ -45,7 +45,7 @@ def _match_few(
     """Returns how many pairs there are; -1 if they are too many or not sure."""
     known = known_at(known_address)
     batch = batch_at(batch_address)
-    fill_batch(batch, known.strings, array, columns_at(columns))
+    fill_batch(batch, known.strings, known.axes, array, columns_at(columns))
     rows, slots, n = find(blocks_at(blocks_address), known, batch, False, 1, attributes)
     rows, slots, _, unsure = checked(known, batch, rows[:n], slots[:n], attributes)
     if unsure or len(rows) > len(out_rows):

@@ -1,6 +1,6 @@
 """Does this publication satisfy this record? Exactly, for a list of candidate pairs.
 
-Numbers, strings, times and topics are decided here; what needs a regular expression, geometry or a published condition is left to the
+Numbers, strings, times, shapes and topics are decided here; what needs a regular expression or a published condition is left to the
 definition in Python, as UNSURE.
 """
 
@@ -20,10 +20,12 @@ from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.index.batch import NO_TIME, SAID_ABSENT, Batch
 from pastforward.matching.index.keys import OTHER, compare_numbers
+from pastforward.matching.index.places import is_shape, shape_holds
 from pastforward.matching.index.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
     ANY,
+    AXIS,
     BOOLEANS,
     CONTINUES,
     EQUAL_32,
@@ -32,6 +34,7 @@ from pastforward.matching.index.records import (
     EQUAL_STRING,
     EQUAL_TIMESTAMP,
     EXCLUDED,
+    GEOMETRY,
     HAS_END,
     HAS_HIGH,
     HAS_LOW,
@@ -49,6 +52,7 @@ from pastforward.matching.index.records import (
     NULL,
     NUMBER,
     OF_NUMBERS,
+    OF_PREVIOUS,
     OF_STRINGS,
     PREFIX,
     PYTHON,
@@ -208,6 +212,8 @@ def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: In
         ):
             return NO
         return UNSURE
+    if kind == GEOMETRY:
+        return YES if is_shape(tag) and shape_holds(words, at, batch.heap, batch.offset[entry], tag) else NO
     if tag != STRING:
         return NO
     offset = batch.offset[entry]
@@ -249,14 +255,15 @@ class Known(NamedTuple):
     records: RecordView
     strings: StringView
     topics: TopicView
-    previous: U8  # per attribute: it speaks of the previous publication
+    sorts: U8  # per attribute: what it is, in bits
+    axes: I32  # per attribute: those of its places, 0 for none
 
 
 @inner
 def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) -> Int:
     """`where[attribute]` is the row's entry for it, -1 if there is none."""
     strings = known.strings
-    previous = known.previous
+    sorts = known.sorts
     words = known.records.words
     at = np.int64(known.records.offset[slot])
     flags = words[at]
@@ -289,15 +296,15 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
                 at += 2
                 continue
         if entry < 0:
-            if (not relaxed or previous[header >> np.uint32(12)]) and (header >> np.uint32(7)) & np.uint32(
-                31
-            ) != np.uint32(NULL):
+            must = not relaxed or sorts[header >> np.uint32(12)] & OF_PREVIOUS != 0
+            if must and (header >> np.uint32(7)) & np.uint32(31) != np.uint32(NULL):
                 return NO
         else:
-            if not header & np.uint32(CONTINUES) and not previous[header >> np.uint32(12)]:
+            sort = sorts[header >> np.uint32(12)]
+            if not header & np.uint32(CONTINUES) and not sort:
                 # that an attribute is absent needs nobody to speak of it, so it is not counted as carried either
                 covered += batch.tag[entry] != OTHER or batch.bits[entry] != SAID_ABSENT
-            if vague and batch.tag[entry] == OTHER:
+            if (vague or sort & AXIS) and batch.tag[entry] == OTHER:
                 low, high, _value = part_hull(words, at, strings)
                 if batch.high[entry] < low or batch.low[entry] > high:
                     return NO

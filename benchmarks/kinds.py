@@ -1,0 +1,92 @@
+"""Figures of one kind of condition each, beside the best that PyPI has for it, on the same load in the same run: what a publication costs
+in batches of 1,000 and alone, in microseconds of processor time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pastforward.benchmarks.generators import kinds as loads
+from pastforward.matching import Index
+
+BATCH: Final = 1000
+REPEATED: Final = 10
+
+
+def least(run: Callable[[], object], repetitions: int = REPEATED) -> float:
+    """Seconds of processor time."""
+    best = float("inf")
+    for _ in range(repetitions):
+        begin = time.process_time()
+        run()
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def peer(name: str) -> Any:
+    """A library that only the benchmarks need; None if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def of_index(what: str, index: Index, publications: pa.Table) -> dict[str, float]:
+    """In batches, alone, and matches a publication."""
+    batch = publications.slice(0, BATCH)
+    found = index.match_table(batch).num_rows  # learns as well
+    alone = [publications.slice(i, 1) for i in range(50)]
+    return {
+        f"{what}: us a publication": least(partial(index.match_table, batch)) / batch.num_rows * 1e6,
+        f"{what}: us alone": float(np.median([least(partial(index.match_table, row)) for row in alone])) * 1e6,
+        f"{what}: matches a publication": found / batch.num_rows,
+    }
+
+
+def places(scale: int) -> dict[str, float]:
+    """Circles and points; shapely's tree finds boxes, which are then held against the distance."""
+    measured: dict[str, float] = {}
+    publications = loads.points()
+    for count, radius_m in ((23_000, 100_000.0), (100_000, 10_000.0), (1_000_000, 10_000.0)):
+        load = loads.circles(max(count // scale, 1000), radius_m)
+        what = f"{len(load.lon):,} circles of {radius_m / 1000:.0f} km"
+        index = Index()
+        begin = time.process_time()
+        index.add_predicates(load.predicates)
+        measured[f"{what}: loading, s"] = time.process_time() - begin
+        measured.update(of_index(what, index, publications))
+        measured.update(shapely_tree(what, load, publications.slice(0, BATCH)))
+    return measured
+
+
+def shapely_tree(what: str, load: loads.Circles, batch: pa.Table) -> dict[str, float]:
+    """Boxes around the circles in an STR tree, asked for all points at once, and then the haversine formula. It misses circles across the
+    antimeridian, which is to its advantage."""
+    shapely = peer("shapely")
+    if shapely is None:
+        return {}
+    reach = np.degrees(load.radius_m / 6_371_008.8)
+    half = reach / np.maximum(np.cos(np.radians(load.lat)), 0.01)
+    boxes = shapely.box(load.lon - half, load.lat - reach, load.lon + half, load.lat + reach)
+    tree = shapely.STRtree(boxes)
+    position = batch["position"].combine_chunks()
+    lon, lat = (position.field(i).to_numpy() for i in range(2))
+
+    def found() -> Any:
+        which, boxes_of = tree.query(shapely.points(lon, lat))
+        phi, other = np.radians(lat[which]), np.radians(load.lat[boxes_of])
+        by_lat = np.sin((other - phi) / 2)
+        by_lon = np.sin(np.radians(load.lon[boxes_of] - lon[which]) / 2)
+        apart = np.arcsin(np.sqrt(by_lat**2 + np.cos(phi) * np.cos(other) * by_lon**2)) * 2 * 6_371_008.8
+        return which[apart <= load.radius_m]
+
+    return {f"{what}: us a publication, shapely's tree": least(found) / batch.num_rows * 1e6}
+
+
+PIECES: Final[dict[str, Callable[[int], dict[str, float]]]] = {"places": places}
