@@ -21,6 +21,7 @@ from pastforward.errors import UserError
 from pastforward.registry import open_registry
 from pastforward.settings import Settings
 from pastforward.state.errors import StoreError
+from pastforward.streams.transport import left_behind
 from pastforward.streams.warm import compile_kernels
 from pastforward.streams.worker.broker_watch import BrokerWatch, watch
 from pastforward.streams.worker.host import Host
@@ -70,6 +71,7 @@ class _Worker(faust.Worker):
     _watching: asyncio.Task[None]
 
     async def on_first_start(self) -> None:
+        left_behind.pass_over(asyncio.get_running_loop())
         self._watching = asyncio.create_task(self.broker.run())
         self.broker.refused = self._refused
         await super().on_first_start()
