@@ -34,7 +34,7 @@ from pastforward.matching import Condition
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
 from pastforward.settings import Settings
-from pastforward.spark_batch.backfill import answers
+from pastforward.spark_batch.backfill import answers, carried_content, with_content
 from pastforward.spark_batch.commit import Commit
 from pastforward.spark_batch.compact import compact
 from pastforward.spark_batch.files import WRITTEN, File
@@ -251,6 +251,7 @@ def measure_backfill(spark: Any, settings: Settings, figures: Figures, console: 
         pairs = answers(history, spark, settings, many, directory).withColumn(
             "earlier_ids", f.lit(None).cast("array<string>")
         )
+        pairs = with_content(pairs, carried_content(history, pairs, many, directory, small=True))
         write_run(spark, places, pairs, Encoder(f"{time.time_ns()}", tuple(many), "avro", MakeRegistry.of(settings)))
 
     with console.status("answering"):

@@ -38,7 +38,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publication, accept_subscription
-from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
+from pastforward.schemas.records import Deliver, Scope, Semantics, TimeBasis, Where
 from pastforward.schemas.times import micros_of
 from pastforward.schemas.value_fields import micros_of_numpy, undressed
 from pastforward.settings import Settings, load
@@ -188,6 +188,7 @@ class Client:
         time: TimeBasis = "published",
         semantics: Semantics = "classical",
         self_join: bool = False,
+        deliver: Deliver = "content",
     ) -> Handle:
         """`starts_at=timedelta(minutes=-10)` reaches ten minutes back. The same id again replaces."""
         now = _now()
@@ -202,6 +203,7 @@ class Client:
             where,
             semantics,
             self_join,
+            deliver,
         )
         value = encode(record, registry=self._registry)
         self._accept(partial(accept_subscription, record), record.self_join)

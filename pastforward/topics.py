@@ -23,6 +23,7 @@ LARGE: Final = (
     4 << 20
 )  # an input record may have 1 MiB; with its envelope, as a dead letter or told to somebody, it is larger
 LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, each of them up to LARGE
+TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
 CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
@@ -110,7 +111,7 @@ def plan(settings: Settings) -> list[Plan]:
     return [
         Plan(names.subscriptions, {**COMPACTED, **held}),
         Plan(names.publications, _kept(WEEK_MS)),
-        Plan(names.notifications, {**_kept(WEEK_MS), **HOLDS_LARGE}),
+        Plan(names.notifications, {**_kept(WEEK_MS), LIMIT: str(TOLD)}),
         Plan(names.dead_letters, {**_kept(WEEK_MS), **HOLDS_LARGE}),
         Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
         Plan(names.directory, COMPACTED, single=True),

@@ -23,6 +23,7 @@ from pastforward.schemas.codec import (
 )
 from pastforward.schemas.columns import (
     NEVER,
+    Contents,
     NotificationColumns,
     PublicationColumns,
     RendezvousColumns,
@@ -36,6 +37,7 @@ from pastforward.schemas.records import (
     BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     DeadLetter,
     Notification,
     Predicate,
@@ -68,6 +70,8 @@ __all__ = [
     "BestOffer",
     "CanonicalPublication",
     "CanonicalSubscription",
+    "Content",
+    "Contents",
     "DeadLetter",
     "Format",
     "Notification",

@@ -22,12 +22,19 @@ from pastforward.columns.attributes import STRING, Attributes
 from pastforward.matching import Condition, ConditionError
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
-from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
+from pastforward.schemas.codec import finite_json, to_json
+from pastforward.schemas.columns import NEVER, NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.errors import SchemaError, refusal
-from pastforward.schemas.limits import MAX_ACCEPTED_BYTES, MAX_CANONICAL_BYTES, MAX_ID_BYTES, MAX_NAME_BYTES
-from pastforward.schemas.plain import check_window
-from pastforward.schemas.records import Predicate, Publication, Subscription, Where
+from pastforward.schemas.limits import (
+    MAX_ACCEPTED_BYTES,
+    MAX_CANONICAL_BYTES,
+    MAX_ID_BYTES,
+    MAX_NAME_BYTES,
+    MAX_NOTIFICATION_BYTES,
+)
+from pastforward.schemas.plain import check_window, plain_content
+from pastforward.schemas.records import CanonicalPublication, Content, Predicate, Publication, Subscription, Where
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +47,14 @@ _SURROUNDING: Final = (
 )
 # Bytes in JSON of a text that may be the value of a best offer. The rest of such a notification is ids, a hundred earlier ones among them.
 _ESCAPED: Final = 6  # bytes of a character in JSON, to one of UTF-8, at most
-_LARGEST_TOLD: Final = MAX_CANONICAL_BYTES - 110 * _ESCAPED * MAX_ID_BYTES - _SURROUNDING
+_IDS: Final = 110 * _ESCAPED * MAX_ID_BYTES
+_LARGEST_TOLD: Final = MAX_CANONICAL_BYTES - _IDS - _SURROUNDING
+# Bytes in JSON of the content that a notification may have to carry, of a best offer beside its value.
+_LARGEST_CONTENT: Final = MAX_NOTIFICATION_BYTES - _IDS - _SURROUNDING
+_LARGEST_OFFERED: Final = _LARGEST_CONTENT - _LARGEST_TOLD
+# In JSON at most so many bytes for each that is counted here; as text a condition may repeat a name of 255 bytes for each pattern.
+_IN_JSON: Final = 7
+_AS_TEXT: Final = 600
 _ENTRY: Final = 13  # bytes at most of an attribute without its name and text: two lengths or a number, and a branch
 
 
@@ -103,7 +117,9 @@ def accept_publication(record: Publication, rules: Rules = ANY_ROUTING) -> Norma
         rules.check_best(record.topic)
     form, raw = published_condition(record.where)
     size = sum(_ENTRY + len(name.encode()) + _text_bytes(value) for name, value in record.attributes.items())
-    _check_size(size + len(record.body or b"") + len(raw))
+    size += len(record.body or b"")
+    _check_size(size + len(raw))
+    _check_content(_content_bound(size, len(raw)), record.best is not None, lambda: content_of(record, form))
     if record.best is not None:
         _check_offer(record.best.attribute, record.attributes.get(record.best.attribute), form)
     return form
@@ -141,7 +157,7 @@ def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
         else:
             assert form is not None
             forms[row], large[row] = form, len(raw)
-    _refuse_sizes(columns, large, refused)
+    _refuse_sizes(columns, forms, large, refused)
     for row in offering:
         if row not in refused:
             try:
@@ -177,22 +193,31 @@ def _text_of(attributes: Attributes, row: int, name: str) -> str | None:
     return None
 
 
-def _refuse_sizes(columns: PublicationColumns, condition: dict[int, int], refused: dict[int, SchemaError]) -> None:
+def _refuse_sizes(
+    columns: PublicationColumns,
+    forms: dict[int, NormalForm],
+    condition: dict[int, int],
+    refused: dict[int, SchemaError],
+) -> None:
     """`condition`: bytes of the conditions of rows that have one."""
     attributes = columns.attributes
     names = np.array([_ENTRY + len(name.encode()) for name in attributes.names], np.int64)
     most = int(names.max(initial=0)) * len(attributes.name) + len(attributes.heap)
-    if most + max(condition.values(), default=0) <= MAX_ACCEPTED_BYTES - _SURROUNDING:
+    large, accepted = max(condition.values(), default=0), MAX_ACCEPTED_BYTES - _SURROUNDING
+    if most + large <= accepted and _content_bound(most, large) <= _LARGEST_OFFERED:
         return  # not even all rows together are too large
     size = np.maximum(columns.body.length, 0).astype(np.int64)
     entry = np.zeros(len(attributes.name) + 1, np.int64)
     np.cumsum(names[attributes.name] + attributes.length if len(names) else 0, out=entry[1:])
     size += np.diff(entry[attributes.start])
-    for row, raw in condition.items():
-        size[row] += raw
-    for row in np.flatnonzero(size > MAX_ACCEPTED_BYTES - _SURROUNDING).tolist():
+    raw = np.zeros(len(size), np.int64)
+    raw[list(condition)] = list(condition.values())
+    bound = _content_bound(size, raw)
+    for row in np.flatnonzero((size + raw > accepted) | (bound > _LARGEST_OFFERED)).tolist():
         try:
-            _check_size(int(size[row]))
+            _check_size(int(size[row] + raw[row]))
+            offered = bool(columns.best[row] != NO_BEST)
+            _check_content(int(bound[row]), offered, lambda row=row: _content_at(columns, row, forms.get(row)))  # type: ignore[misc]
         except SchemaError as error:
             refused.setdefault(row, error)
 
@@ -321,6 +346,44 @@ def _check_told(what: str, texts: Iterable[str]) -> None:
                     f"{what} has a text of {size} bytes in JSON, which a notification of the best offer may have to carry: at most "
                     f"{_LARGEST_TOLD} are taken; shorten it, or leave out control characters",
                 )
+
+
+def content_of(record: Publication | CanonicalPublication, form: NormalForm | None) -> Content:
+    """What notifications carry; `form`: of the published condition."""
+    where = None if form is None else str(Condition(form))
+    return Content(record.attributes, where, record.body, record.publisher_id, record.expires_at)
+
+
+def _content_at(columns: PublicationColumns, row: int, form: NormalForm | None) -> Content:
+    from pastforward.schemas.entries import attributes_of
+
+    publisher, expires_at = columns.publisher_id[row], int(columns.expires_at[row])
+    where = None if form is None else str(Condition(form))
+    return Content(
+        attributes_of(columns.attributes, row),
+        where,
+        columns.body[row],
+        None if publisher is None else publisher.decode(),
+        None if expires_at == NEVER else expires_at,
+    )
+
+
+def _content_bound(size: Any, condition: Any) -> Any:
+    """Bytes in JSON, at most: of attributes and body of `size`, and of a condition."""
+    return _IN_JSON * size + _AS_TEXT * condition + _SURROUNDING
+
+
+def _check_content(bound: int, offered: bool, content: Callable[[], Content]) -> None:
+    """Of what a notification has to carry, in the larger of its formats. It is written only if it may be too large."""
+    most = _LARGEST_OFFERED if offered else _LARGEST_CONTENT
+    if bound > most:
+        size = len(to_json(finite_json(plain_content(content()))))
+        if size > most:
+            raise SchemaError(
+                "too_large",
+                f"the content has {size} bytes in JSON, with its condition as text, which a notification may have to carry: at most "
+                f"{most} are taken; shorten it, or leave out control characters",
+            )
 
 
 _SHAPE_BYTES: Final[dict[Any, int]] = {Point: 16, Circle: 24, Box: 32}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas.avro_plain import Writer, compile_writer
-from pastforward.schemas.codec import Format, Registry, avro_header, to_json
+from pastforward.schemas.codec import Format, Registry, avro_header, finite_json, to_json
 from pastforward.schemas.columns import (
     FROM_PUBLICATIONS,
     FROM_SUBSCRIPTIONS,
@@ -27,11 +27,11 @@ from pastforward.schemas.columns import (
     as_kernel,
 )
 from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.schemas.contents import branch_of_tag, carried, carried_bytes, joined_bytes, joined_words
 from pastforward.schemas.definitions import current
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.kernels import write
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
-from pastforward.schemas.program import avro_program
 from pastforward.schemas.subschema import field_type, named_types
 from pastforward.schemas.value_fields import plain_value
 
@@ -44,7 +44,7 @@ _ENVELOPE: Final = (
 _ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
 _ROLES: Final = ("subscriber", "publisher")
 _PHASES: Final = ("past", "live", "backfill", "best")
-_NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null}'}  # no earlier ids, no value
+_NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null'}  # no earlier ids, no value
 _JSON_NUMBERS: Final = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 
 
@@ -75,13 +75,13 @@ def encode_rendezvous_publications(
     )  # fmt: skip
     out, ends = np.empty(size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
     write.write_publications(
-        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, _branch_of_tag(), columns.partition, columns.offset,
+        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, branch_of_tag(), columns.partition, columns.offset,
         columns.arrived_at, routing_version,
         as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32), attributes.heap,
         columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
         columns.topic.at, columns.topic.length, columns.published_at, columns.expires_at, columns.best,
         columns.best_attribute.at, columns.best_attribute.length, columns.self_join, attributes.start,
-        _joined(names), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
+        joined_bytes(names), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
         forms.heap, forms.at, forms.length, columns.body.at, columns.body.length,
     )  # fmt: skip
     return _checked(_cut(out, ends), ends)
@@ -108,6 +108,7 @@ def encode_rendezvous_subscriptions(
         columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
         columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
         columns.ends_at, columns.time, forms.heap, forms.at, forms.length, columns.semantics, columns.self_join,
+        columns.deliver,
     )  # fmt: skip
     return _checked(_cut(out, ends), ends)
 
@@ -139,6 +140,7 @@ def encode_notifications(
         tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
     else:
         tails = Texts.alike(_array(_NO_TAIL[format]), rows)
+    content, content_ends, carries = carried(columns, format)
     topic = columns.topic.for_kernel()
     texts = (
         columns.notification_id.for_kernel(),
@@ -155,6 +157,9 @@ def encode_notifications(
         as_kernel(columns.matched_at, np.int64),
         as_kernel(columns.phase, np.uint8),
         *tails.for_kernel(),
+        content,
+        content_ends,
+        carries,
     )
     size = write.text_bytes(topic[2])
     for _, _, length in texts:
@@ -164,11 +169,13 @@ def encode_notifications(
         words, word_ends = _words()
         # Every byte of a text may become six.
         size = 6 * size + rows * (len(words) + _JSON_NUMBERS) + write.text_bytes(tails.length)
+        size += carried_bytes(content_ends, carries)
         out = np.empty(size, dtype=np.uint8)
         write.write_json_notifications(out, ends, words, word_ends, *parts)
     else:
         header = _array(avro_header("notification", registry))
         size += rows * (_ENVELOPE + len(header)) + write.text_bytes(tails.length)
+        size += carried_bytes(content_ends, carries)
         out = np.empty(size, dtype=np.uint8)
         write.write_notifications(out, ends, header, *parts)
     return _cut(out, ends)
@@ -180,7 +187,7 @@ def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
         return _NO_TAIL[format]
     earlier, value = list(columns.earlier_ids.get(row, ())), plain_value(columns.value.get(row))
     if format == "json":
-        return b"," + to_json({"earlier_ids": earlier, "value": value})[1:]
+        return b"," + to_json({"earlier_ids": earlier, "value": finite_json(value)})[1:-1]
     out = bytearray()
     _part_writer("notification", "earlier_ids")(earlier, out)
     _part_writer("notification", "value")(value, out)
@@ -189,11 +196,12 @@ def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
 
 @cache
 def _words() -> tuple[Bytes, Longs]:
-    """What stands before each field of a notification in JSON, up to the phase; then the roles, then the phases."""
+    """What stands before each field of a notification in JSON, up to the phase; then the roles, then the phases; then what stands before
+    the content, and what stands for none."""
     fields = [f',"{each["name"]}":' for each in current("notification").schema["fields"][:10]]
     fields[0] = "{" + fields[0][1:]
-    words = [word.encode() for word in (*fields, *(f'"{symbol}"' for symbol in (*_ROLES, *_PHASES)))]
-    return _joined(words), np.cumsum([len(word) for word in words], dtype=np.int64)
+    symbols = (f'"{symbol}"' for symbol in (*_ROLES, *_PHASES))
+    return joined_words((*fields, *symbols, ',"content":', "null"))
 
 
 @cache
@@ -204,23 +212,9 @@ def _part_writer(name: str, *path: str) -> Writer:
     return compile_writer(field_type(named[records[0]] if records else schema, field, named))
 
 
-@cache
-def _branch_of_tag() -> Bytes:
-    program = avro_program(current("rendezvous"))
-    assert program is not None, "the kernels read our own schemas"
-    branches = np.zeros(int(program.value_tags.max()) + 1, dtype=np.uint8)
-    branches[program.value_tags] = np.arange(len(program.value_tags))
-    return branches
-
-
 @lru_cache(maxsize=64)  # headers and tails
 def _array(raw: bytes) -> Bytes:
-    return _joined((raw,))
-
-
-def _joined(parts: Sequence[bytes]) -> Bytes:
-    """Writable, as the arrays are that kernels were compiled for."""
-    return np.frombuffer(bytearray().join(parts), dtype=np.uint8)
+    return joined_bytes((raw,))
 
 
 def _cut(out: Bytes, ends: Longs) -> list[bytes]:

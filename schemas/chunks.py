@@ -19,6 +19,7 @@ from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Registry
 from pastforward.schemas.columns import (
     NEVER,
+    Contents,
     Longs,
     NotificationColumns,
     PublicationColumns,
@@ -26,14 +27,16 @@ from pastforward.schemas.columns import (
     SubscriptionColumns,
     as_kernel,
 )
+from pastforward.schemas.contents import contents_of
 from pastforward.schemas.errors import SchemaError, refusal
 from pastforward.schemas.forms import Forms
 from pastforward.schemas.kernels.columns import NULL_LONG
 from pastforward.schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
-from pastforward.schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
+from pastforward.schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_NOTIFICATION_BYTES, MAX_RECORD_BYTES
 from pastforward.schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     Notification,
     Publication,
     Rendezvous,
@@ -51,6 +54,7 @@ Values = Sequence[bytes | None]
 _SCOPES = ("overlap", "subtree")
 _TIMES = ("published", "valid")
 _SEMANTICS = ("classical", "symmetric", "intersect")
+_DELIVER = ("content", "ids")
 _ORIGINS = ("subscriptions", "publications", "none")
 _PREFERS = ("", "highest", "lowest")
 
@@ -191,6 +195,7 @@ def _subscriptions(
         reader.smalls[program.TIME, row] = _TIMES.index(record.time)
         reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
         reader.smalls[program.SELF_JOIN, row] = record.self_join
+        reader.smalls[program.DELIVER, row] = _DELIVER.index(record.deliver)
 
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
@@ -218,6 +223,7 @@ def _subscriptions(
         where,
         reader.smalls[program.SEMANTICS],
         reader.smalls[program.SELF_JOIN].view(np.bool_),
+        reader.smalls[program.DELIVER],
         sorted(reader.errors, key=_row),
     )
 
@@ -280,6 +286,7 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
         reader.smalls[program.SCOPE],
         reader.smalls[program.TIME],
         reader.smalls[program.SEMANTICS],
+        reader.smalls[program.DELIVER],
         reader.smalls[program.BEST],
         reader.texts(program.BEST),
         reader.attributes(),
@@ -320,6 +327,7 @@ def _put_canonical(
         reader.smalls[program.SCOPE, row] = _SCOPES.index(record.scope)
         reader.smalls[program.TIME, row] = _TIMES.index(record.time)
         reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
+        reader.smalls[program.DELIVER, row] = _DELIVER.index(record.deliver)
     reader.put_text(program.TOPIC, row, record.topic)
     reader.smalls[program.SELF_JOIN, row] = record.self_join
     return record.where
@@ -371,6 +379,12 @@ def _fill_input(reader: ChunkReader, arrived_at: Longs) -> None:
     fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at, NEVER)
 
 
+def _carried(contents: dict[int, Content], rows: int) -> tuple[Contents, Longs]:
+    carries = np.full(rows, -1, dtype=np.int64)
+    carries[list(contents)] = np.arange(len(contents))
+    return contents_of(list(contents.values())), carries
+
+
 @dataclass(slots=True)
 class _Notifications:
     columns: NotificationColumns
@@ -386,22 +400,29 @@ def decode_notifications(
 
 
 def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bool) -> _Notifications:
-    reader = ChunkReader("notification", values, MAX_CANONICAL_BYTES, (), 0, kernels)
+    reader = ChunkReader("notification", values, MAX_NOTIFICATION_BYTES, (), 0, kernels)
     reader.read(values, registry, json=False)
     earlier: dict[int, tuple[str, ...]] = {}
     best: dict[int, Value] = {}
+    contents: dict[int, Content] = {}
     # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
     filled = (reader.text_length[program.EARLIER] > 1) | (reader.text_length[program.VALUE] > 1)
+    filled |= reader.text_length[program.CONTENT] >= 0
     for row in np.flatnonzero(filled & reader.ok()).tolist():
         if reader.text_length[program.EARLIER, row] > 1:
             earlier[row] = tuple(reader.part_reader(row, "earlier_ids")(reader.part(program.EARLIER, row), 0))
-        if reader.text_length[program.VALUE, row] > 1:
-            try:
+        try:
+            if reader.text_length[program.VALUE, row] > 1:
                 raw = reader.part_reader(row, "value")(reader.part(program.VALUE, row), 0)
                 best[row] = value_fields.attribute_value(raw, "value")
-            except SchemaError:
-                reader.leave(row)
-                earlier.pop(row, None)
+            if reader.text_length[program.CONTENT, row] >= 0:
+                # the field is a union, whose second branch was read
+                raw = reader.part_reader(row, "content")(b"\x02" + reader.part(program.CONTENT, row), 0)
+                contents[row] = plain.content(raw, "content")
+        except SchemaError:
+            reader.leave(row)
+            for known in (earlier, best, contents):
+                known.pop(row, None)
 
     def put(row: int, record: Notification) -> None:
         reader.put_text(program.NOTIFICATION, row, record.notification_id)
@@ -418,6 +439,8 @@ def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bo
             earlier[row] = record.earlier_ids
         if record.value is not None:
             best[row] = record.value
+        if record.content is not None:
+            contents[row] = record.content
 
     reader.read_rest(lambda row: codec.decode_notification(values[row], registry), put)
     reader.seal()
@@ -436,5 +459,6 @@ def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bo
         reader.smalls[program.PHASE],
         earlier,
         best,
+        *_carried(contents, len(reader)),
     )
     return _Notifications(found, sorted(reader.errors, key=_row))

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 import orjson
 
 from pastforward.matching.conditions.normal_form import NormalForm
-from pastforward.schemas import plain
+from pastforward.schemas import plain, value_fields
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.definitions import Definition, by_fingerprint, current
 from pastforward.schemas.errors import SchemaError, refusal
@@ -27,6 +27,7 @@ from pastforward.schemas.limits import (
     MAX_DEAD_LETTER_BYTES,
     MAX_DEAD_LETTER_KEY_BYTES,
     MAX_NESTING,
+    MAX_NOTIFICATION_BYTES,
     MAX_REASON_BYTES,
     MAX_RECORD_BYTES,
 )
@@ -53,7 +54,11 @@ CONFLUENT: Final = b"\x00"
 _HEADER: Final = 10  # marker and fingerprint
 _CONFLUENT_HEADER: Final = 5  # marker and schema id
 _JSON_STARTS: Final = b"{ \t\r\n"
-_INPUTS: Final = ("subscription", "publication")
+_LIMIT: Final = {
+    "subscription": MAX_RECORD_BYTES,
+    "publication": MAX_RECORD_BYTES,
+    "notification": MAX_NOTIFICATION_BYTES,
+}
 _EXACT: Final = 2.0**63  # orjson makes floats of integers above 64 bits
 
 _NAME_OF: Final[dict[type, str]] = {
@@ -86,12 +91,12 @@ def encode(record: Record, format: Format = "avro", registry: Registry | None = 
     fields = plain.plain_record(record)
     try:
         _check(name, fields)
-        if format == "json" and name in _INPUTS and not all(map(math.isfinite, _floats(fields))):
-            raise SchemaError("bad_value", "JSON has no infinity and no NaN: send the record as Avro")
+        if format == "json" and not all(map(math.isfinite, _floats(fields))):
+            fields = finite_json(fields)
         encoded = to_json(fields) if format == "json" else _to_avro(name, fields, registry)
     except UnicodeEncodeError as error:
         raise SchemaError("bad_value", f"the {name} has text that UTF-8 cannot hold: {error}") from None
-    limit = MAX_RECORD_BYTES if name in _INPUTS else MAX_CANONICAL_BYTES
+    limit = _LIMIT.get(name, MAX_CANONICAL_BYTES)
     if len(encoded) > limit:
         raise SchemaError("too_large", f"the {name} has {len(encoded)} bytes: at most {limit} are taken")
     return encoded
@@ -102,6 +107,15 @@ def to_json(fields: Plain) -> bytes:
         return orjson.dumps(fields, default=_json_bytes)
     except orjson.JSONEncodeError as error:
         raise SchemaError("bad_value", f"the record has no JSON form: {error}") from None
+
+
+def finite_json(plain: Plain) -> Plain:
+    """Plain data in which NaN and the infinities stand as JSON has them."""
+    if type(plain) is float and not math.isfinite(plain):
+        return {"float": value_fields.NOT_FINITE[repr(plain)]}
+    if type(plain) is dict:
+        return {name: finite_json(each) for name, each in plain.items()}
+    return [finite_json(each) for each in plain] if type(plain) is list else plain
 
 
 def _to_avro(name: str, fields: Plain, registry: Registry | None) -> bytes:
@@ -199,7 +213,7 @@ def decode_publication(key: bytes | None, value: bytes | None, registry: Registr
 
 
 def decode_notification(value: bytes, registry: Registry | None = None) -> Notification:
-    return _decode("notification", value, MAX_CANONICAL_BYTES, registry, plain.notification)
+    return _decode("notification", value, MAX_NOTIFICATION_BYTES, registry, plain.notification)
 
 
 def decode_dead_letter(value: bytes, registry: Registry | None = None) -> DeadLetter:
@@ -318,6 +332,7 @@ def canonical_subscription(record: Subscription, version: Version, where: Normal
         where,
         record.semantics,
         record.self_join,
+        record.deliver,
     )
 
 

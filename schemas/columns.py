@@ -29,6 +29,7 @@ NEVER: Final = 2**63 - 1
 OVERLAP, SUBTREE = 0, 1
 PUBLISHED, VALID = 0, 1
 CLASSICAL, SYMMETRIC, INTERSECT = 0, 1, 2
+CONTENT, IDS = 0, 1
 NO_BEST, HIGHEST, LOWEST = 0, 1, 2
 SUBSCRIBER, PUBLISHER = 0, 1
 PAST, LIVE, BACKFILL, BEST = 0, 1, 2, 3
@@ -142,6 +143,7 @@ class SubscriptionColumns:
     where: list[Where]
     semantics: Smalls
     self_join: Flags
+    deliver: Smalls
     errors: list[tuple[int, SchemaError]]
 
     def __len__(self) -> int:
@@ -180,6 +182,7 @@ class RendezvousColumns:
     scope: Smalls
     time: Smalls
     semantics: Smalls
+    deliver: Smalls
     best: Smalls
     best_attribute: Texts
     attributes: Attributes
@@ -191,8 +194,23 @@ class RendezvousColumns:
 
 
 @dataclass(slots=True)
+class Contents:
+    """What publications carry. `where`: published conditions as SQL text. `expires_at` NEVER: none."""
+
+    attributes: Attributes
+    where: Texts
+    body: Texts
+    publisher_id: Texts
+    expires_at: Longs
+
+    def __len__(self) -> int:
+        return len(self.expires_at)
+
+
+@dataclass(slots=True)
 class NotificationColumns:
-    """Notifications to write, or as read. `earlier_ids` and `value` hold the rows that have any."""
+    """Notifications to write, or as read. `earlier_ids` and `value` hold the rows that have any. Row i carries the content
+    `carries[i]` of `contents`; -1: none. Many may carry the same."""
 
     notification_id: Texts
     subscription_id: Texts
@@ -206,6 +224,8 @@ class NotificationColumns:
     phase: Smalls
     earlier_ids: dict[int, tuple[str, ...]]
     value: dict[int, Value]
+    contents: Contents | None = None
+    carries: Longs | None = None
 
     def __len__(self) -> int:
         return len(self.role)

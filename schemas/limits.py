@@ -19,6 +19,10 @@ MAX_RECORD_BYTES: Final = 1 << 20
 # `max.message.bytes` of the rendezvous and dead-letter topics is 4 MiB; what surrounds the value gets 64 KiB.
 MAX_CANONICAL_BYTES: Final = (4 << 20) - (64 << 10)
 
+# `max.message.bytes` of the notifications topic is 12 MiB. A notification carries what a record of 1 MiB holds, in JSON up to seven times
+# that (a control character has six bytes there, and a time a name), and beside it the value of a best offer.
+MAX_NOTIFICATION_BYTES: Final = (12 << 20) - (64 << 10)
+
 # What a canonical record may have without the list of the partitions it goes to, which is at most two bytes for each of 4,096: so
 # whether a record is accepted does not depend on the number of partitions.
 MAX_ACCEPTED_BYTES: Final = MAX_CANONICAL_BYTES - (16 << 10)

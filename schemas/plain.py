@@ -34,6 +34,7 @@ from pastforward.schemas.records import (
     BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     DeadLetter,
     Notification,
     Publication,
@@ -48,6 +49,7 @@ from pastforward.schemas.value_fields import attribute_name, attribute_value, at
 _SCOPE: Final = one_of("overlap", "subtree")
 _TIME: Final = one_of("published", "valid")
 _SEMANTICS: Final = one_of("classical", "symmetric", "intersect")
+_DELIVER: Final = one_of("content", "ids")
 
 _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "subscription_id": optional(own_identifier),
@@ -60,13 +62,14 @@ _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "where": where,
     "semantics": _SEMANTICS,
     "self_join": flag,
+    "deliver": _DELIVER,
 }
 
 
 def subscription(value: Plain, key: str | None, strict: bool) -> Subscription:
     found = read_fields(
         value, "the record", _SUBSCRIPTION, strict, subscription_id=None, topic="", scope="overlap", starts_at=None,
-        ends_at=None, time="published", where=None, semantics="classical", self_join=False,
+        ends_at=None, time="published", where=None, semantics="classical", self_join=False, deliver="content",
     )  # fmt: skip
     found[0] = same_id(found[0], key, "subscription_id")
     if found[0] is None:
@@ -125,6 +128,23 @@ def publication(value: Plain, key: str | None, strict: bool) -> Publication:
     return record
 
 
+_CONTENT: Final[dict[str, Check[Any]]] = {
+    "attributes": attributes,
+    "where": optional(text),
+    "body": optional(raw),
+    "publisher_id": optional(text),
+    "expires_at": optional(moment),
+}
+
+
+def content(value: Any, what: str) -> Content:
+    return Content(
+        *read_fields(
+            value, what, _CONTENT, False, attributes={}, where=None, body=None, publisher_id=None, expires_at=None
+        )
+    )
+
+
 _NOTIFICATION: Final[dict[str, Check[Any]]] = {
     "notification_id": text,
     "subscription_id": text,
@@ -138,11 +158,14 @@ _NOTIFICATION: Final[dict[str, Check[Any]]] = {
     "phase": one_of("past", "live", "backfill", "best"),
     "earlier_ids": many(text),
     "value": optional(attribute_value),
+    "content": optional(content),
 }
 
 
 def notification(value: Plain, strict: bool) -> Notification:
-    return Notification(*read_fields(value, "the record", _NOTIFICATION, strict, earlier_ids=(), value=None))
+    return Notification(
+        *read_fields(value, "the record", _NOTIFICATION, strict, earlier_ids=(), value=None, content=None)
+    )
 
 
 _DEAD_LETTER: Final[dict[str, Check[Any]]] = {
@@ -180,6 +203,7 @@ _CANONICAL_SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "where": normal_form,
     "semantics": _SEMANTICS,
     "self_join": flag,
+    "deliver": _DELIVER,
 }
 _WITHDRAWAL: Final[dict[str, Check[Any]]] = {"subscription_id": identifier, "version": version}
 _CANONICAL_PUBLICATION: Final[dict[str, Check[Any]]] = {
@@ -213,7 +237,9 @@ def canonical(value: Any, what: str) -> CanonicalSubscription | Withdrawal | Can
             )
         )
     if type(value) is dict and "subscriber_id" in value:
-        return CanonicalSubscription(*read_fields(value, what, _CANONICAL_SUBSCRIPTION, False, ends_at=None))
+        # one that an earlier version has written says nothing of `deliver`
+        found = read_fields(value, what, _CANONICAL_SUBSCRIPTION, False, ends_at=None, deliver="content")
+        return CanonicalSubscription(*found)
     return Withdrawal(*read_fields(value, what, _WITHDRAWAL, False))
 
 
@@ -303,6 +329,7 @@ def plain_record(record: Record) -> dict[str, Plain]:
     elif isinstance(record, Notification):
         plain["earlier_ids"] = list(record.earlier_ids)
         plain["value"] = plain_value(record.value)
+        plain["content"] = None if record.content is None else plain_content(record.content)
     elif isinstance(record, BestOffer):
         plain["value"] = plain_value(record.value)
     elif isinstance(record, Rendezvous):
@@ -312,6 +339,12 @@ def plain_record(record: Record) -> dict[str, Plain]:
         plain["subscription"] = plain_canonical(record.subscription)
         plain["cut"] = [{"partition": partition, "offset": offset} for partition, offset in record.cut.items()]
         plain["covers"] = [plain_canonical(each) for each in record.covers]
+    return plain
+
+
+def plain_content(content: Content) -> dict[str, Plain]:
+    plain = _slots(content)
+    plain["attributes"] = {name: plain_value(value) for name, value in content.attributes.items()}
     return plain
 
 

@@ -32,7 +32,8 @@ SUBSCRIPTION: Final = 7
 SUBSCRIPTION_VERSION: Final = 8
 EARLIER: Final = 9
 VALUE: Final = 10
-TEXTS: Final = 11
+CONTENT: Final = 11
+TEXTS: Final = 12
 
 # Columns of longs.
 BEGIN: Final = 0  # published_at or starts_at
@@ -54,7 +55,8 @@ ORIGIN: Final = 6
 BRANCH: Final = 7
 ROLE: Final = 8
 PHASE: Final = 9
-SMALLS: Final = 10
+DELIVER: Final = 10
+SMALLS: Final = 11
 
 Step = tuple[int, int, int]
 
@@ -71,6 +73,7 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "where": (op.WHERE, WHERE, 0),
         "semantics": (op.ENUM, SEMANTICS, 0),
         "self_join": (op.FLAG, SELF_JOIN, 0),
+        "deliver": (op.ENUM, DELIVER, 0),
     },
     "publication": {
         "publication_id": (op.TEXT, ID, check.ID),
@@ -97,6 +100,7 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "phase": (op.ENUM, PHASE, 0),
         "earlier_ids": (op.RANGE, EARLIER, 0),
         "value": (op.RANGE, VALUE, 0),
+        "content": (op.RANGE, CONTENT, 0),
     },
     "rendezvous": {
         "origin": (op.ENUM, ORIGIN, 0),
@@ -119,6 +123,7 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "where": (op.RANGE, WHERE, 0),
         "semantics": (op.ENUM, SEMANTICS, 0),
         "self_join": (op.FLAG, SELF_JOIN, 0),
+        "deliver": (op.ENUM, DELIVER, 0),
     },
     "Withdrawal": {
         "subscription_id": (op.TEXT, ID, check.ID),

@@ -18,6 +18,7 @@ Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
 Prefer: TypeAlias = Literal["highest", "lowest"]
 Role: TypeAlias = Literal["subscriber", "publisher"]
 Phase: TypeAlias = Literal["past", "live", "backfill", "best"]
+Deliver: TypeAlias = Literal["content", "ids"]
 Origin: TypeAlias = Literal["subscriptions", "publications", "none"]
 
 # Avro's names for operators (symbols allow neither signs nor blanks), in the order of the enum.
@@ -80,6 +81,7 @@ class Subscription:
     where: Where = None
     semantics: Semantics = "classical"
     self_join: bool = False
+    deliver: Deliver = "content"
 
 
 @dataclass(slots=True)
@@ -103,7 +105,20 @@ class Publication:
 
 
 @dataclass(slots=True)
+class Content:
+    """What was published. `where`: the published condition as SQL text."""
+
+    attributes: dict[str, Value] = field(default_factory=dict)
+    where: str | None = None
+    body: bytes | None = None
+    publisher_id: str | None = None
+    expires_at: int | None = None
+
+
+@dataclass(slots=True)
 class Notification:
+    """`content` None: the subscription asks for ids alone, or a version without content has written it."""
+
     notification_id: str
     subscription_id: str
     subscription_version: str
@@ -116,6 +131,7 @@ class Notification:
     phase: Phase
     earlier_ids: tuple[str, ...] = ()
     value: Value | None = None
+    content: Content | None = None
 
 
 @dataclass(slots=True)
@@ -159,6 +175,7 @@ class CanonicalSubscription:
     where: NormalForm = ALWAYS
     semantics: Semantics = "classical"
     self_join: bool = False
+    deliver: Deliver = "content"
 
 
 @dataclass(slots=True)

@@ -61,6 +61,17 @@ def _box(value: Any, what: str) -> Box:
     return box
 
 
+# What JSON has no numbers for, as objects of one field, `float`.
+NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_NOT_FINITE: Final = {name: float(text) for text, name in NOT_FINITE.items()}
+
+
+def _not_finite(value: Any, what: str) -> float:
+    if type(value) is not str or value not in _NOT_FINITE:
+        raise wrong_type(f"{what}.float", f"one of {', '.join(_NOT_FINITE)}; any other is a mere number", value)
+    return _NOT_FINITE[value]
+
+
 _OBJECTS: Final[dict[frozenset[str], Callable[[Any, str], Value]]] = {
     frozenset(("lon", "lat")): lambda value, what: Point(
         _LON(value["lon"], what + ".lon"), _LAT(value["lat"], what + ".lat")
@@ -73,6 +84,7 @@ _OBJECTS: Final[dict[frozenset[str], Callable[[Any, str], Value]]] = {
     frozenset(("min_x", "min_y", "max_x", "max_y")): _box,
     frozenset(("timestamp",)): lambda value, what: datetime_of(moment(value["timestamp"], what)),
     frozenset(("path",)): lambda value, what: Path(topic(value["path"], what)),
+    frozenset(("float",)): lambda value, what: _not_finite(value["float"], what),
 }
 
 
@@ -87,7 +99,7 @@ def attribute_value(value: Any, what: str) -> Value:
         if build is not None:
             return build(value, what)
     raise wrong_type(what, "true, false, a number, a string, or an object of lon and lat; lon, lat and radius_m; min_x, min_y, max_x "
-        "and max_y; timestamp; or path", value)  # fmt: skip
+        "and max_y; timestamp; path; or float", value)  # fmt: skip
 
 
 def undressed(value: Any) -> Any:

@@ -18,7 +18,8 @@ from pastforward.schemas.chunks import (
 )
 from pastforward.schemas.codec import encode
 from pastforward.schemas.columns import NotificationColumns, Texts
-from pastforward.schemas.records import Publication, Subscription
+from pastforward.schemas.contents import contents_of
+from pastforward.schemas.records import Content, Publication, Subscription
 
 
 def compile_kernels() -> None:
@@ -36,5 +37,8 @@ def compile_kernels() -> None:
     decode_rendezvous_chunk(written)
     text = Texts.of([b"1"])
     small, long = np.zeros(1, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    notifications = NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {})
+    contents = contents_of([Content({"a": 1, "b": 1.5})])
+    notifications = NotificationColumns(
+        text, text, text, text, text, small, text, long, long, small, {}, {}, contents, long
+    )
     decode_notifications(encode_notifications(notifications) + encode_notifications(notifications, "json"))

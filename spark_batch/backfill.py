@@ -11,7 +11,7 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pastforward import topics
 from pastforward.errors import UserError
@@ -26,19 +26,21 @@ from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
 from pastforward.spark_batch.outbox import Encoder, remove_runs, runs, write_run
 from pastforward.spark_batch.pairs import find_pairs, make_index
 from pastforward.spark_batch.position import ingested
-from pastforward.spark_batch.prune import held_before, reachable
+from pastforward.spark_batch.prune import all_of, held_before, reachable
 from pastforward.spark_batch.publisher import Publisher, Sent
 from pastforward.spark_batch.refused import learn, read_taken, refusals, without_refused
 from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open, is_behind, is_over, read_requests, standing
 from pastforward.spark_batch.shown import Summary, watched
-from pastforward.spark_batch.tables import Places, ensure_outbox, exists
+from pastforward.spark_batch.tables import CONTENT, PUBLICATIONS, Places, ensure_outbox, exists, spark_schema
 from pastforward.streams.routing import Directory
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.worker.directory import first_entry, read_directory
 from pastforward.topics import Topics
 
 log = logging.getLogger("pastforward.history")
+
+FEW: Final = 1_000_000  # pairs whose places every task may hold
 
 
 @dataclass(slots=True)
@@ -149,11 +151,15 @@ def answer(
     pairs = without_refused(spark, pairs, requests, refusals(spark, places)).persist(StorageLevel.DISK_ONLY)
     try:
         offsets = repeats.resolved(spark, places, settings.hot_window)
-        doubtful, self_joining = _look(pairs, offsets)
+        doubtful, self_joining, count = _look(pairs, offsets)
         found = pairs
         if doubtful:
             found = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
-        write_run(spark, places, _with_earlier_ids(found, history, settings.hot_window, self_joining), encoder)
+        found = _with_earlier_ids(found, history, settings.hot_window, self_joining)
+        carried = None
+        if any(each.request.subscription.deliver == "content" for each in requests):
+            carried = carried_content(history, pairs, requests, directory, small=count <= FEW)
+        write_run(spark, places, with_content(found, carried), encoder)
     finally:
         pairs.unpersist()
 
@@ -182,12 +188,33 @@ def _everywhen(s: Any) -> Any:
     return replace(s, starts_at=None, ends_at=None)
 
 
-def _look(pairs: Any, offsets: dict[int, int]) -> tuple[bool, bool]:
-    """Whether any pair may be of a repeat, and whether any is of a self-joining publication. Computes the pairs, once."""
+def _look(pairs: Any, offsets: dict[int, int]) -> tuple[bool, bool, int]:
+    """Whether any pair may be of a repeat, or is of a self-joining publication, and how many there are. Computes the pairs, once."""
     from pyspark.sql import functions as f
 
-    row = pairs.agg(f.bool_or(repeats.beyond(offsets)), f.bool_or("self_join")).first()
-    return bool(row[0]), bool(row[1])
+    row = pairs.agg(f.bool_or(repeats.beyond(offsets)), f.bool_or("self_join"), f.count("*")).first()
+    return bool(row[0]), bool(row[1]), int(row[2])
+
+
+def carried_content(history: Any, pairs: Any, requests: list[Open], directory: Directory, *, small: bool) -> Any:
+    """The content of the publications that were found, read once more: to carry it through the pass would cost as much for each that
+    was not."""
+    from pyspark.sql import functions as f
+
+    subscriptions, _ = make_report(requests, directory)
+    wanted = all_of([reachable(subscriptions), held_before(max(each.request.horizon for each in requests))])
+    keys = pairs.select("partition", "offset").distinct()
+    rows = history.where(wanted).select("partition", "offset", *CONTENT)
+    return rows.join(f.broadcast(keys) if small else keys, ["partition", "offset"], "leftsemi")
+
+
+def with_content(pairs: Any, carried: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    if carried is not None:
+        return pairs.join(carried, ["partition", "offset"], "left")
+    types = {field.name: field.dataType for field in spark_schema(PUBLICATIONS)}
+    return pairs.withColumns({name: f.lit(None).cast(types[name]) for name in CONTENT})
 
 
 def _with_earlier_ids(pairs: Any, history: Any, hot_window: int, self_joining: bool) -> Any:
@@ -206,9 +233,9 @@ def _no_pairs(spark: Any) -> Any:
     from pyspark.sql import functions as f
 
     from pastforward.spark_batch.pairs import PAIRS
-    from pastforward.spark_batch.tables import spark_schema
 
-    return spark.createDataFrame([], spark_schema(PAIRS)).withColumn("earlier_ids", f.lit(None).cast("array<string>"))
+    none = spark.createDataFrame([], spark_schema(PAIRS)).withColumn("earlier_ids", f.lit(None).cast("array<string>"))
+    return with_content(none, None)
 
 
 def _summary(sent: Sent, by_fate: _Sorted, refused: int, seconds: float, tally: Tally) -> Summary:

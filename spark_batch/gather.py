@@ -33,6 +33,12 @@ def texts_of(column: pa.Array) -> Texts:
     return Texts(heap, bounds[:-1].astype(np.int64), np.diff(bounds).astype(np.int32))
 
 
+def nullable_texts(column: pa.Array) -> Texts:
+    found = texts_of(column.fill_null("" if pa.types.is_string(column.type) else b""))
+    found.length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    return found
+
+
 @kernel
 def copy_texts(heap: Any, at: Any, length: Any, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int32]) -> None:
     for row in range(len(at)):

@@ -20,12 +20,13 @@ from pastforward.schemas import NotificationColumns, Texts
 from pastforward.schemas.chunk_writer import encode_notifications
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
+from pastforward.schemas.limits import MAX_NOTIFICATION_BYTES
 from pastforward.spark_batch.gather import texts_of
 from pastforward.spark_batch.kafka import MakeRegistry
 from pastforward.spark_batch.pairs import PAIRS
 from pastforward.spark_batch.requests import Open
-from pastforward.spark_batch.rows import micros
-from pastforward.spark_batch.tables import OUTBOX, Places, spark_schema
+from pastforward.spark_batch.rows import contents_of, micros
+from pastforward.spark_batch.tables import CONTENT, OUTBOX, PUBLICATIONS, Places, spark_schema
 from pastforward.streams.matcher.notification_id import notification_id
 
 I64 = npt.NDArray[np.int64]
@@ -38,6 +39,7 @@ ANSWERS: Final = pa.schema(
         pa.field("closes", pa.bool_(), nullable=False),
         *(PAIRS.field(name).with_nullable(True) for name in PAIRS.names if name != "asked"),
         pa.field("earlier_ids", pa.list_(pa.string())),
+        *(PUBLICATIONS.field(name) for name in CONTENT),
     ]
 )
 
@@ -96,7 +98,7 @@ class Encoder:
             columns = self._notifications(
                 batch, events, row[sent], asked[sent], second[sent], recipient.take(pa.array(sent)), asking
             )
-            for at, each in zip(sent.tolist(), encode_notifications(columns, self.format, registry), strict=True):
+            for at, each in zip(sent.tolist(), self._encoded(columns, registry), strict=True):
                 value[at] = each
         missing = pa.array(closes)
         return pa.RecordBatch.from_arrays(
@@ -110,6 +112,15 @@ class Encoder:
             ],
             schema=OUTBOX,
         )
+
+    def _encoded(self, columns: NotificationColumns, registry: Any) -> list[bytes]:
+        """What an earlier version has taken, and is too large to be carried, is told without its content."""
+        values = encode_notifications(columns, self.format, registry)
+        large = [at for at, value in enumerate(values) if len(value) > MAX_NOTIFICATION_BYTES]
+        if large and columns.carries is not None:
+            columns.carries[large] = -1
+            values = encode_notifications(columns, self.format, registry)
+        return values
 
     def _notifications(
         self,
@@ -139,6 +150,8 @@ class Encoder:
             if earlier.null_count == len(earlier)
             else {i: tuple(ids) for i, ids in enumerate(earlier.take(pa.array(row)).to_pylist()) if ids},
             {},
+            contents_of(batch) if asking.carries[asked].any() else None,
+            np.where(asking.carries[asked], row, -1),
         )
 
     def _ids(self, events: list[Event], row: I64, asked: I64, second: Any) -> list[bytes]:
@@ -169,6 +182,7 @@ class _Asking:
     version: pa.Array
     subscriber_id: pa.Array
     log_time: I64
+    carries: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, requests: Sequence[Open]) -> _Asking:
@@ -180,6 +194,7 @@ class _Asking:
             pa.array([str(s.version) for s in subscriptions], pa.string()),
             pa.array([s.subscriber_id for s in subscriptions], pa.string()),
             np.array([each.request.log_time for each in requests], np.int64),
+            np.array([s.deliver == "content" for s in subscriptions], np.bool_),
         )
 
 
@@ -193,7 +208,7 @@ def encoder(shared: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Rec
 
 
 def write_run(spark: Any, places: Places, pairs: Any, shared: Encoder) -> None:
-    """`pairs` with `earlier_ids`. One commit."""
+    """`pairs` with `earlier_ids` and content. One commit."""
     from pyspark.sql import functions as f
 
     schema = spark_schema(ANSWERS)

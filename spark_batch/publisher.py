@@ -54,6 +54,7 @@ class Publisher:
                     "partitioner": "murmur2_random",  # a recipient's notifications come through one partition, as the workers'
                     "linger.ms": 5,
                     "compression.type": "lz4",
+                    "message.max.bytes": topics.TOLD,
                 },
             ),
         )

@@ -19,8 +19,10 @@ from pastforward.columns.attributes import Attributes
 from pastforward.columns.kernel import kernel
 from pastforward.matching.conditions.normal_form import PREVIOUS, NormalForm
 from pastforward.schemas.acceptance import check_name
-from pastforward.schemas.columns import NEVER
+from pastforward.schemas.columns import NEVER, Contents, Texts
+from pastforward.schemas.contents import condition_text
 from pastforward.spark_batch import conditions
+from pastforward.spark_batch.gather import nullable_texts
 from pastforward.spark_batch.tables import MAPS
 
 I64 = npt.NDArray[np.int64]
@@ -91,8 +93,8 @@ class AttributeBuilder:
             number = self._names.setdefault(name, len(self._names))
             self._add(valid, np.full(len(valid), number, np.int32), map_name, present)
 
-    def map(self, map_name: str, column: pa.Array, prefix: str = "") -> None:
-        """Raises `SchemaError` on names that the router refuses."""
+    def map(self, map_name: str, column: pa.Array, prefix: str = "", *, checked: bool = True) -> None:
+        """Raises `SchemaError` on names that the router refuses, unless they are not `checked`."""
         if column.null_count:
             rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
             column = column.drop_null()
@@ -103,7 +105,7 @@ class AttributeBuilder:
         if begin == end:
             return
         keys = column.keys.slice(begin, end - begin).dictionary_encode()
-        if not prefix:
+        if checked and not prefix:
             for name in keys.dictionary.to_pylist():
                 check_name(name)  # a table of an earlier version may have names that are reserved
         known = [self._names.setdefault(prefix + name, len(self._names)) for name in keys.dictionary.to_pylist()]
@@ -165,6 +167,21 @@ class AttributeBuilder:
             joined([part.length for part in parts], np.int32),
             heap,
         )
+
+
+def contents_of(batch: pa.RecordBatch) -> Contents:
+    """What the publications of a batch carry. The rows have been matched: names are not looked at again."""
+    builder = AttributeBuilder(batch.num_rows)
+    for name in MAPS:
+        builder.map(name, batch.column(name), checked=False)
+    forms = normal_forms(batch) or [None] * batch.num_rows
+    return Contents(
+        builder.build(),
+        Texts.of([None if form is None else condition_text(form).encode() for form in forms]),
+        nullable_texts(batch.column("body")),
+        nullable_texts(batch.column("publisher_id")),
+        micros(batch.column("expires_at")),
+    )
 
 
 @kernel

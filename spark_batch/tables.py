@@ -55,6 +55,9 @@ PUBLICATIONS: Final = pa.schema(
     ]
 )
 
+# What a notification carries, but for the publisher and the expiry, which a pair has anyway.
+CONTENT: Final = (*MAPS, "condition", "condition_avro", "body")
+
 # Columns whose least and greatest value Delta keeps for each file: those that topic, time and progress are asked by.
 WITH_STATISTICS: Final = ("path", "published_at", "expires_at", "arrived_at", "partition", "offset")
 _CLUSTERED: Final = ("path", "published_at")

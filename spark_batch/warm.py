@@ -21,7 +21,7 @@ from pastforward.spark_batch.pairs import Asked, match_batch
 from pastforward.spark_batch.prune import columns_asked
 from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open
-from pastforward.spark_batch.tables import MAPS
+from pastforward.spark_batch.tables import CONTENT, MAPS
 from pastforward.streams.routing import Directory
 
 
@@ -55,6 +55,7 @@ def compile_kernels() -> None:
     found = match_batch(asked, _sent(pa.RecordBatch.from_pydict({**kept, **values})), picked)
     answers = {**dict(zip(found.schema.names, found.columns, strict=True)), "closes": pa.array([False])}
     answers["earlier_ids"] = pa.nulls(1, ANSWERS.field("earlier_ids").type)
+    answers |= {name: plain.column(name) for name in CONTENT}
     ordered = _sent(pa.RecordBatch.from_arrays([answers[name] for name in ANSWERS.names], schema=ANSWERS))
     for form in get_args(Format):
         list(Encoder("run", (open_request,), form, MakeRegistry(None, ())).encode([ordered]))

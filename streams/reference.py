@@ -23,6 +23,7 @@ from pastforward.schemas import (
     Rendezvous,
     Withdrawal,
 )
+from pastforward.schemas.acceptance import content_of
 from pastforward.schemas.records import Phase
 from pastforward.streams.matcher.cold import FOREVER, Gone
 from pastforward.streams.matcher.notification_id import event_name, notification_id
@@ -272,6 +273,7 @@ class Partition:
                     phase,
                     held.earlier,
                     value,
+                    content_of(publication, publication.where) if subscription.deliver == "content" else None,
                 )
             )
 

@@ -20,12 +20,16 @@ from rich.text import Text
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.client import Client, Moment
 from pastforward.errors import UserError
+from pastforward.matching.conditions.printing import name_text, value_text
 from pastforward.matching.conditions.values import Value
-from pastforward.schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
-from pastforward.schemas.records import Prefer, Scope, Semantics, TimeBasis
+from pastforward.schemas import Best, BestOffer, Content, Notification, Publication, SchemaError, decode_publication
+from pastforward.schemas.codec import finite_json, to_json
+from pastforward.schemas.plain import plain_content
+from pastforward.schemas.records import Deliver, Prefer, Scope, Semantics, TimeBasis
 from pastforward.schemas.times import datetime_of, micros_of_text
 from pastforward.settings import Settings, parse_duration
 
+SHOWN = 80  # characters of a value, at most
 PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
 
 
@@ -73,6 +77,7 @@ SOME = SomeText()
 @click.option("--time", type=click.Choice(["published", "valid"]), default="published")
 @click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
 @click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
+@click.option("--deliver", type=click.Choice(["content", "ids"]), default="content", help="What notifications carry.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @with_settings(*CONNECTION)
 def subscribe(
@@ -87,6 +92,7 @@ def subscribe(
     time: str,
     semantics: str,
     self_join: bool,
+    deliver: str,
     as_json: bool,
 ) -> None:
     """Send a subscription.
@@ -107,6 +113,7 @@ def subscribe(
             time=cast(TimeBasis, time),
             semantics=cast(Semantics, semantics),
             self_join=self_join,
+            deliver=cast(Deliver, deliver),
         )
     record = handle.subscription
     if as_json:
@@ -289,7 +296,11 @@ def watch(
 
 
 def _plain(record: Notification | BestOffer) -> dict[str, Any]:
-    return {name: value for name, value in asdict(record).items() if value is not None and value != ()}
+    fields = asdict(record)
+    if isinstance(record, Notification) and record.content is not None:
+        carried = json.loads(to_json(finite_json(plain_content(record.content))))  # as on the topic
+        fields["content"] = {name: value for name, value in carried.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
 def _offer_line(offer: BestOffer) -> Text:
@@ -317,7 +328,29 @@ def _line(notification: Notification) -> Text:
     line.append(f" at {notification.topic or 'the root'}", "dim")
     if notification.phase == "best":
         line.append(" none any more" if notification.value is None else f" {notification.value}", "cyan")
+    if notification.content is not None:
+        for name, text in _shown(notification.content):
+            line.append(f"  {name} ", "dim")
+            line.append(text)
     return line
+
+
+def _shown(content: Content) -> Iterator[tuple[str, str]]:
+    """Attributes as a condition would write them, and what else was published, cut to a line's length."""
+    for name, value in content.attributes.items():
+        yield name_text(name), _cut(value_text(value))
+    if content.where is not None:
+        yield "where", _cut(content.where)
+    if content.body is not None:
+        yield "body", f"{len(content.body):,} bytes"
+    if content.publisher_id is not None:
+        yield "by", content.publisher_id
+    if content.expires_at is not None:
+        yield "until", datetime_of(content.expires_at).isoformat()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
 @click.command()

@@ -250,6 +250,7 @@ def write_subscriptions(
     where_length: Array,
     semantics: Array,
     self_join: Array,
+    deliver: Array,
 ) -> None:
     """Rendezvous records of subscriptions."""
     at = np.int64(0)
@@ -286,7 +287,8 @@ def write_subscriptions(
         at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
         out[at] = 2 * semantics[row]
         out[at + 1] = self_join[row]
-        at += 2
+        out[at + 2] = 2 * deliver[row]
+        at += 3
         ends[index] = at
 
 
@@ -320,8 +322,12 @@ def write_notifications(
     tail_heap: Array,
     tail_at: Array,
     tail_length: Array,
+    content: Array,
+    content_ends: Array,
+    carries: Array,
 ) -> None:
-    """`tail`: the bytes of earlier_ids and value."""
+    """`tail`: the bytes of earlier_ids and value. Row i carries `content[content_ends[carries[i]]:content_ends[carries[i] + 1]]`; -1:
+    nothing."""
     at = np.int64(0)
     for row in range(len(role)):
         at = put_raw(out, at, header, 0, len(header))
@@ -336,6 +342,14 @@ def write_notifications(
         at = put_long(out, at, matched_at[row])
         out[at] = 2 * phase[row]
         at = put_raw(out, at + 1, tail_heap, tail_at[row], tail_length[row])
+        which = carries[row]
+        if which < 0:
+            out[at] = 0
+            at += 1
+        else:
+            out[at] = 2
+            begin = content_ends[which]
+            at = put_raw(out, at + 1, content, begin, content_ends[which + 1] - begin)
         ends[row] = at
 
 
@@ -393,9 +407,10 @@ def write_json_notifications(
     publication_heap: Array, publication_at: Array, publication_length: Array,
     recipient_heap: Array, recipient_at: Array, recipient_length: Array,
     role: Array, topic_heap: Array, topic_at: Array, topic_length: Array, published_at: Array, matched_at: Array, phase: Array,
-    tail_heap: Array, tail_at: Array, tail_length: Array,
+    tail_heap: Array, tail_at: Array, tail_length: Array, content: Array, content_ends: Array, carries: Array,
 ) -> None:  # fmt: skip
-    """`words`: what stands before each field, then the roles, then the phases. `tail`: from behind the phase to the end."""
+    """`words`: what stands before each field, then the roles, then the phases, then what stands before the content, and null. `tail`: from
+    behind the phase to there."""
     at = np.int64(0)
     for row in range(len(role)):
         at = put_word(out, at, words, word_ends, 0)
@@ -419,6 +434,15 @@ def write_json_notifications(
         at = put_word(out, at, words, word_ends, 9)
         at = put_word(out, at, words, word_ends, 12 + phase[row])
         at = put_raw(out, at, tail_heap, tail_at[row], tail_length[row])
+        at = put_word(out, at, words, word_ends, 16)
+        which = carries[row]
+        if which < 0:
+            at = put_word(out, at, words, word_ends, 17)
+        else:
+            begin = content_ends[which]
+            at = put_raw(out, at, content, begin, content_ends[which + 1] - begin)
+        out[at] = 0x7D
+        at += 1
         ends[row] = at
 
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from pastforward.matching.conditions import oracle
 from pastforward.matching.conditions.bids import Bid, best_of, bid
 from pastforward.schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
+from pastforward.schemas.acceptance import content_of
 from pastforward.state import Store
 from pastforward.streams.matcher.notification_id import event_name, notification_id
 
@@ -33,6 +34,7 @@ class Bidder(NamedTuple):
     recipient: str
     version: Version
     ends_at: int
+    ids_alone: bool
 
 
 @dataclass(slots=True)
@@ -323,6 +325,7 @@ def _told(auction: Auction, told: tuple[Bidder, Bid], changes: Changes) -> Itera
                 "best",
                 auction.earlier,
                 made.value if auction.holder is not None else None,
+                None if bidder.ids_alone else content_of(publication, publication.where),
             )
 
 

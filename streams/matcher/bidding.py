@@ -99,7 +99,8 @@ def _opening(
 
 
 def bidder_of(subscriber: Subscriber) -> Bidder:
-    return Bidder(subscriber.name.decode(), subscriber.recipient.decode(), subscriber.version, subscriber.ends_at)
+    name, recipient = subscriber.name.decode(), subscriber.recipient.decode()
+    return Bidder(name, recipient, subscriber.version, subscriber.ends_at, subscriber.ids_alone)
 
 
 def query_of_new(asked: NewSubscription) -> oracle.Subscription:

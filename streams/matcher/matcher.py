@@ -30,7 +30,7 @@ from pastforward.schemas import (
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
-from pastforward.schemas.limits import MAX_CANONICAL_BYTES
+from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_NOTIFICATION_BYTES
 from pastforward.state import Store
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -58,14 +58,13 @@ class Sinks:
     registry: Registry | None
 
 
-def check_sizes(what: str, values: Sequence[bytes]) -> None:
+def check_sizes(what: str, values: Sequence[bytes], most: int = MAX_CANONICAL_BYTES) -> None:
     """What the broker would not take is refused, with the record that leads to it."""
     largest = max(map(len, values), default=0)
-    if largest > MAX_CANONICAL_BYTES:
+    if largest > most:
         raise SchemaError(
             "too_large",
-            f"the record leads to {what} of {largest} bytes, above the {MAX_CANONICAL_BYTES} that its topic takes: "
-            f"shorten its texts",
+            f"the record leads to {what} of {largest} bytes, above the {most} that its topic takes: shorten its texts",
         )
 
 
@@ -95,7 +94,7 @@ class Matcher:
         outgoing = Outgoing()
         for told in effects.columns():
             values = encode_notifications(told, sinks.format, sinks.registry)
-            check_sizes("a notification", values)
+            check_sizes("a notification", values, MAX_NOTIFICATION_BYTES)
             outgoing.send_keyed(topics.notifications, sinks.partitions, told.recipient_id, values)
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import Notification, NotificationColumns, RendezvousColumns, Texts
+from pastforward.schemas import Content, Contents, Notification, NotificationColumns, RendezvousColumns, Texts
 from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
-from pastforward.streams.matcher.subscribers import Subscribers
+from pastforward.schemas.contents import condition_texts, content_at, contents_of
+from pastforward.streams.matcher.subscribers import IDS_ALONE, Subscribers
 
 Rows = npt.NDArray[np.int64]
 
@@ -38,6 +40,7 @@ def tell(
 ) -> list[Told]:
     """Notifications of pairs: of a subscription, by handle, and a publication, by its row. The subscriber is told, and the publisher who
     asked for it."""
+    contents, carries = _contents(subscribers, handles, columns, rows)
     who = handles.tolist()
     names = [subscribers.name[handle] for handle in who]
     partition, offset = subscribers.partition[handles].tolist(), subscribers.offset[handles].tolist()
@@ -66,6 +69,8 @@ def tell(
                 np.full(len(pairs), phase, np.uint8),
                 {},
                 {},
+                contents,
+                carries[pairs],
             ),
             pairs,
         )
@@ -79,6 +84,17 @@ def tell(
     return told
 
 
+def _contents(
+    subscribers: Subscribers, handles: Rows, columns: RendezvousColumns, rows: Rows
+) -> tuple[Contents | None, Rows]:
+    """What the publications carry, and for each pair which of them."""
+    carries = np.where(subscribers.flags[handles] & IDS_ALONE, -1, rows)
+    if not (carries >= 0).any():
+        return None, carries
+    where = condition_texts(columns.where, carries[carries >= 0])
+    return Contents(columns.attributes, where, columns.body, columns.party_id, columns.ends_at), carries
+
+
 def _digest(text: bytes) -> bytes:
     """See `streams.matcher.notification_id`."""
     return sha256(text).hexdigest()[:32].encode()
@@ -90,6 +106,8 @@ def as_columns(notifications: Sequence[Notification]) -> NotificationColumns:
     def texts(name: str) -> Texts:
         return Texts.of([getattr(notification, name).encode() for notification in notifications])
 
+    carried = [n.content for n in notifications if n.content is not None]
+    places = accumulate((n.content is not None for n in notifications[:-1]), initial=0)
     return NotificationColumns(
         texts("notification_id"),
         texts("subscription_id"),
@@ -103,6 +121,8 @@ def as_columns(notifications: Sequence[Notification]) -> NotificationColumns:
         np.array([PHASES.index(n.phase) for n in notifications], np.uint8),
         {i: n.earlier_ids for i, n in enumerate(notifications) if n.earlier_ids},
         {i: n.value for i, n in enumerate(notifications) if n.value is not None},
+        contents_of(carried),
+        np.array([-1 if n.content is None else at for n, at in zip(notifications, places, strict=True)], np.int64),
     )
 
 
@@ -135,7 +155,14 @@ def notifications_of(columns: NotificationColumns) -> list[Notification]:
             PHASES[phases[i]],
             columns.earlier_ids.get(i, ()),
             columns.value.get(i),
+            _content(columns, i),
         )
         for i in range(len(columns))
     ]
     return found
+
+
+def _content(columns: NotificationColumns, row: int) -> Content | None:
+    if columns.contents is None or columns.carries is None or columns.carries[row] < 0:
+        return None
+    return content_at(columns.contents, int(columns.carries[row]))

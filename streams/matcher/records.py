@@ -23,9 +23,10 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.columns import (
     CLASSICAL,
+    IDS,
 )
 from pastforward.schemas.flat_conditions import flat_conditions
-from pastforward.streams.matcher.subscribers import ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber
+from pastforward.streams.matcher.subscribers import ALONE, IDS_ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 
 Rows = npt.NDArray[np.int64]
@@ -58,6 +59,7 @@ def read_subscriptions(columns: RendezvousColumns, rows: Sequence[int]) -> Itera
             bool(columns.self_join[row]),
             any(name.startswith(PREVIOUS) for disjunct in where for name, _ in disjunct),
             where == ALWAYS and semantics == "classical",
+            columns.deliver[row] == IDS,
         )
         yield (
             subscriber,
@@ -129,6 +131,7 @@ def flags_of(columns: RendezvousColumns, rows: Rows, version: int) -> npt.NDArra
     joins = columns.self_join[rows]
     flags = np.where(joins, SELF_JOIN, 0) | np.where(start[rows + 1] - start[rows] == 1, ALONE, 0)
     flags |= np.where(columns.routing_version[rows] < version, OLD, 0)
+    flags |= np.where(columns.deliver[rows] == IDS, IDS_ALONE, 0)
     at = where.at[rows]
     plain = where.length[rows] == len(NO_CONDITION)
     for i, byte in enumerate(NO_CONDITION):
@@ -156,6 +159,7 @@ def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> C
         ALWAYS if form is None else form,
         SEMANTICS[columns.semantics[row]],
         subscriber.self_join,
+        "ids" if subscriber.ids_alone else "content",
     )
 
 

@@ -22,6 +22,7 @@ NEEDS_PREVIOUS: Final = 2
 ALWAYS: Final = 4  # topic and time decide alone
 ALONE: Final = 8  # went to one partition only
 OLD: Final = 16  # came under an earlier version of the routing
+IDS_ALONE: Final = 32  # its notifications carry no content
 
 _FIRST: Final = 1024  # handles there is room for at first
 SHARED: Final = (
@@ -42,6 +43,7 @@ class Subscriber(NamedTuple):
     self_join: bool
     needs_previous: bool
     always: bool
+    ids_alone: bool
 
 
 class Subscribers:
@@ -82,6 +84,7 @@ class Subscribers:
             bool(flags & SELF_JOIN),
             bool(flags & NEEDS_PREVIOUS),
             bool(flags & ALWAYS),
+            bool(flags & IDS_ALONE),
         )
 
     def version(self, handle: int) -> Version:

@@ -21,7 +21,7 @@ from pastforward.streams.transport.connection import Connection
 
 BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
-REQUEST_MAX: Final = 10 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
+REQUEST_MAX: Final = 13 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
 DROPPED: Final = 5.0  # seconds that a producer which is given up has to end what it is doing
 _NO_HEADERS: Final[list[Any]] = []
 

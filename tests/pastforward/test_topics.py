@@ -81,7 +81,7 @@ def test_the_limits_of_topics_that_an_earlier_version_made_are_raised(broker: Br
     topics.wait_visible(admin, ["limited.notifications"])
     topics.ensure(settings, admin)
     deadline = time.monotonic() + topics.TIMEOUT  # a broker answers a change before it shows it
-    while config_of(admin, "limited.notifications")[topics.LIMIT] != str(topics.LARGE):
+    while config_of(admin, "limited.notifications")[topics.LIMIT] != str(topics.TOLD):
         assert time.monotonic() < deadline
     assert config_of(admin, "limited.live-changelog")[topics.LIMIT] == str(topics.LARGEST)
 

@@ -15,6 +15,7 @@ from pastforward.schemas import (
     BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     DeadLetter,
     Notification,
     Predicate,
@@ -51,7 +52,7 @@ shapes = (
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
     "integer": longs,
-    "float": finite,
+    "float": st.floats(allow_nan=False),
     "string": texts,
     "timestamp": datetimes,
     "point": st.builds(Point, lons, lats),
@@ -82,6 +83,9 @@ windows = st.tuples(st.none() | moments, st.none() | moments).map(
 )
 
 
+delivers = st.sampled_from(["content", "ids"])
+
+
 @st.composite
 def subscriptions(draw: st.DrawFn) -> Subscription:
     starts_at, ends_at = draw(windows)
@@ -96,6 +100,7 @@ def subscriptions(draw: st.DrawFn) -> Subscription:
         draw(wheres),
         draw(st.sampled_from(["classical", "symmetric", "intersect"])),
         draw(st.booleans()),
+        draw(delivers),
     )
 
 
@@ -120,10 +125,14 @@ def publications(draw: st.DrawFn) -> Publication:
     )
 
 
+contents = st.builds(
+    Content, attributes, st.none() | texts, st.none() | st.binary(max_size=20), st.none() | texts, st.none() | moments
+)
 notifications = st.builds(
     Notification,
     texts, texts, texts, texts, texts, st.sampled_from(["subscriber", "publisher"]), paths, moments, moments,
     st.sampled_from(["past", "live", "backfill", "best"]), st.lists(texts, max_size=3).map(tuple), st.none() | values,
+    st.none() | contents,
 )  # fmt: skip
 dead_letters = st.builds(
     DeadLetter,
@@ -179,7 +188,7 @@ canonical_subscriptions = st.builds(
     CanonicalSubscription,
     ids, ids, versions, paths, st.sampled_from(["overlap", "subtree"]), moments, st.none() | moments,
     st.sampled_from(["published", "valid"]), normal_forms, st.sampled_from(["classical", "symmetric", "intersect"]),
-    st.booleans(),
+    st.booleans(), delivers,
 )  # fmt: skip
 canonical_publications = st.builds(
     CanonicalPublication,

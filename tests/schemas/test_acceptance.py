@@ -36,8 +36,9 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import Rules, accept_publication, accept_subscription
-from pastforward.schemas.codec import Format
+from pastforward.schemas.codec import Format, finite_json, to_json
 from pastforward.schemas.limits import MAX_ID_BYTES, MAX_TIME
+from pastforward.schemas.plain import plain_content
 from pastforward.schemas.records import Disjuncts, Where
 from pastforward.spark_batch.decode import decode_batch
 from pastforward.spark_batch.in_force import InForce
@@ -377,6 +378,65 @@ def test_sizes_at_the_limit(cases: list[tuple[int, str]]) -> None:
             fitting.append(more <= 0)
         decisions = check(SCHEMES[0], "publications", [None] * len(values), values)
         assert [decision is None for decision in decisions] == fitting
+
+
+@settings(max_examples=60)
+@given(st.lists(publications(), min_size=1, max_size=4), st.integers(50, 700), st.integers(0, 100))
+def test_what_is_accepted_fits_a_notification(records: list[Publication], most: int, less: int) -> None:
+    """As above with a lower limit; and what is not written to be measured is never too large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acceptance, "_LARGEST_CONTENT", most)
+        patch.setattr(acceptance, "_LARGEST_OFFERED", most - less)
+        values = [lenient(record, "avro") for record in records]
+        decisions = check(SCHEMES[0], "publications", [None] * len(values), values)
+        for value, decision in zip(values, decisions, strict=True):
+            try:
+                sent = schemas.decode_publication(None, value)
+                form = acceptance.published_condition(sent.where)[0]
+            except SchemaError:
+                continue
+            content = acceptance.content_of(sent, form)
+            size = len(to_json(finite_json(plain_content(content))))
+            if decision is None:
+                assert size <= (most if sent.best is None else most - less)
+            elif "the content has" in decision:
+                assert size > (most if sent.best is None else most - less)
+
+
+@settings(max_examples=100)
+@given(publications())
+def test_no_content_is_larger_than_its_bound(record: Publication) -> None:
+    try:
+        sent = schemas.decode_publication(None, encode(record))
+        form, raw = acceptance.published_condition(sent.where)
+    except SchemaError:
+        return
+    counted = sum(acceptance._ENTRY + len(n.encode()) + acceptance._text_bytes(v) for n, v in sent.attributes.items())
+    bound = acceptance._content_bound(counted + len(sent.body or b""), len(raw))
+    content = plain_content(acceptance.content_of(sent, form))
+    assert len(to_json(finite_json(content))) <= bound
+
+
+@pytest.mark.parametrize(
+    ("character", "size", "plain_fits", "best_fits"),
+    [
+        ("\x01", 988_000, False, False),
+        ("\x01", 900_000, True, False),
+        ("\x01", 9, True, True),
+        ("n", 988_000, True, True),
+    ],
+)
+def test_content_that_is_much_larger_as_text_is_refused(
+    character: str, size: int, plain_fits: bool, best_fits: bool
+) -> None:
+    """The normal form of a condition has a name once for many patterns, its text before each of them, in every alternative."""
+    patterns = " AND ".join(f"\"{character * 255}\" NOT LIKE '{number:x}%'" for number in range(203))
+    where = f"{patterns} AND ({' OR '.join(f'x{number} = 1' for number in range(20))})"
+    bests = (None, Best("x", "highest"))
+    values = [encode(Publication("p", None, "1", None, None, {"t": character * size}, where, best)) for best in bests]
+    decisions = check(SCHEMES[0], "publications", [b"p", b"p"], values)
+    assert [decision is None for decision in decisions] == [plain_fits, best_fits]
+    assert all(decision is None or "the content has" in decision for decision in decisions)
 
 
 @settings(max_examples=60)

@@ -18,6 +18,7 @@ from pastforward.schemas import (
     NEVER,
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     Notification,
     NotificationColumns,
     Predicate,
@@ -31,9 +32,12 @@ from pastforward.schemas import (
     Texts,
     Version,
     Withdrawal,
+    plain,
 )
+from pastforward.schemas.codec import SINGLE_OBJECT
 from pastforward.schemas.condition_bytes import condition_bytes
-from pastforward.schemas.definitions import NAMES, current
+from pastforward.schemas.contents import content_at, contents_of
+from pastforward.schemas.definitions import NAMES, current, released
 from pastforward.schemas.kernels import finish, write
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from pastforward.schemas.program import FIELDS, avro_program
@@ -44,6 +48,7 @@ PARTITION = 3
 ARRIVED = 1_700_000_000_000_000
 SCOPES, TIMES, SEMANTICS = ("overlap", "subtree"), ("published", "valid"), ("classical", "symmetric", "intersect")
 PREFERS = ("", "highest", "lowest")
+DELIVERS = ("content", "ids")
 
 
 def clock(rows: int) -> tuple[Any, Any]:
@@ -112,6 +117,7 @@ def subscription_of(columns: SubscriptionColumns, row: int) -> tuple[Any, ...]:
         columns.where[row],
         SEMANTICS[columns.semantics[row]],
         bool(columns.self_join[row]),
+        DELIVERS[columns.deliver[row]],
     )
 
 
@@ -126,7 +132,7 @@ def plain_subscription(key: bytes | None, value: bytes | None, row: int) -> tupl
     starts_at = int(arrived_at[row]) if found.starts_at is None else found.starts_at
     return (
         found.subscription_id, False, found.subscriber_id, found.topic, found.scope, starts_at, found.ends_at, found.time,
-        found.where, found.semantics, found.self_join,
+        found.where, found.semantics, found.self_join, found.deliver,
     )  # fmt: skip
 
 
@@ -400,7 +406,7 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
         assert where is not None
         record = CanonicalSubscription(
             name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIMES[columns.time[row]], where,
-            SEMANTICS[columns.semantics[row]], self_join,
+            SEMANTICS[columns.semantics[row]], self_join, DELIVERS[columns.deliver[row]],
         )  # type: ignore[arg-type]  # fmt: skip
     elif kind == 2:
         assert name is not None
@@ -516,6 +522,9 @@ def columns_of(records: list[Notification]) -> NotificationColumns:
     def texts(name: str) -> Texts:
         return Texts.of([getattr(record, name).encode() for record in records])
 
+    carried = [row for row, record in enumerate(records) if record.content is not None]
+    carries = np.full(len(records), -1, dtype=np.int64)
+    carries[carried] = np.arange(len(carried))
     return NotificationColumns(
         texts("notification_id"),
         texts("subscription_id"),
@@ -529,12 +538,20 @@ def columns_of(records: list[Notification]) -> NotificationColumns:
         np.array([PHASES.index(record.phase) for record in records], dtype=np.uint8),
         {row: record.earlier_ids for row, record in enumerate(records) if record.earlier_ids},
         {row: record.value for row, record in enumerate(records) if record.value is not None},
+        contents_of([records[row].content or Content() for row in carried]),
+        carries,
     )
+
+
+def content_of(columns: NotificationColumns, row: int) -> Content | None:
+    assert columns.contents is not None
+    assert columns.carries is not None
+    return content_at(columns.contents, int(columns.carries[row])) if columns.carries[row] >= 0 else None
 
 
 @pytest.mark.parametrize("format", ["avro", "json"])
 def test_notifications_in_chunks(format: Any) -> None:
-    @settings(max_examples=30)
+    @settings(max_examples=50)
     @given(st.lists(some.notifications, max_size=5))
     def check(records: list[Notification]) -> None:
         written = schemas.encode_notifications(columns_of(records), format)
@@ -555,10 +572,71 @@ def test_notifications_in_chunks(format: Any) -> None:
                 PHASES[columns.phase[row]],  # type: ignore[arg-type]
                 columns.earlier_ids.get(row, ()),
                 columns.value.get(row),
+                content_of(columns, row),
             )
             assert found == record
 
     check()
+
+
+@pytest.mark.parametrize("format", ["avro", "json"])
+@pytest.mark.parametrize("kind", some.VALUES)
+def test_every_type_of_value_is_carried(kind: str, format: Any) -> None:
+    """Whatever it is, and whoever shares it: the bytes are made once for all rows that carry the same."""
+    values = some.VALUES[kind] | (st.floats() if kind == "float" else st.nothing())
+
+    @settings(max_examples=40)
+    @given(st.lists(st.dictionaries(some.ids, values, max_size=4), min_size=1, max_size=4), st.data())
+    def check(attributes: list[Any], data: st.DataObject) -> None:
+        carries = data.draw(st.lists(st.integers(-1, len(attributes) - 1), min_size=1, max_size=6))
+        records = [Notification("n", "s", "1-2", "p", "anna", "subscriber", "1", 5, 6, "live") for _ in carries]
+        columns = columns_of(records)
+        columns.contents = contents_of([Content(each) for each in attributes])
+        columns.carries = np.array(carries)
+        written = schemas.encode_notifications(columns, format)
+        for record, which, value in zip(records, carries, written, strict=True):
+            record.content = None if which < 0 else Content(attributes[which])
+            assert value == schemas.encode(record, format)
+            found = schemas.decode_notification(value)
+            # NaN is not equal to itself, its name is
+            assert repr(found) == repr(record) if kind == "float" else found == record
+
+    check()
+
+
+def test_what_an_older_version_has_written_carries_nothing() -> None:
+    """And asks for content: subscriptions of before `deliver`."""
+    record = Notification("n", "s", "1-2", "p", "anna", "subscriber", "1", 5, 6, "live")
+    old = released("notification")[0]
+    fields = plain.plain_record(record)
+    value = bytearray(SINGLE_OBJECT + old.fingerprint)
+    old.write(fields, value)
+    assert schemas.decode_notification(bytes(value)) == record
+    columns, errors = schemas.decode_notifications([bytes(value)])
+    assert not errors
+    assert content_of(columns, 0) is None
+    for name, written in (
+        ("subscription", Subscription("s", "anna", deliver="ids")),
+        ("rendezvous", Rendezvous("subscriptions", 0, 0, 1, 1, (0,), SUBSCRIBED)),
+    ):
+        old = released(name)[0]
+        value, fields = bytearray(SINGLE_OBJECT + old.fingerprint), plain.plain_record(written)
+        del fields.get("record", fields)["deliver"]
+        old.write(fields, value)
+        if name == "subscription":
+            assert schemas.decode_subscription(b"s", bytes(value)) == Subscription("s", "anna")
+            read: Any = schemas.decode_subscriptions([b"s"], [bytes(value)], PARTITION, *clock(1))
+        else:
+            record_read: Any = schemas.decode_rendezvous(bytes(value)).record
+            assert record_read.deliver == "content"
+            read = schemas.decode_rendezvous_chunk([bytes(value)])
+        assert read.ok.all()
+        assert DELIVERS[read.deliver[0]] == "content"
+
+
+SUBSCRIBED = CanonicalSubscription(
+    "s", "anna", Version(1, 0, 0), "", "overlap", 1, None, "published", ((),), "classical", False, "ids"
+)
 
 
 def test_arrays_of_any_kind_cost_no_compilation() -> None:

@@ -17,12 +17,16 @@ from pastforward.schemas.subschema import named_types
 # A released copy stands for records that lie on somebody's topics: it never changes. One line for each.
 RELEASED = {
     ("subscription", 1): "22e61cb4f702773f",
+    ("subscription", 2): "f1b66551223b8a05",
     ("publication", 1): "0b989fca1fba1d60",
     ("notification", 1): "cbac867df38e1191",
+    ("notification", 2): "a7b5133342483607",
     ("dead_letter", 1): "5ab9ba572af7ad01",
     ("backfill_request", 1): "6f2a801bb451c6c6",
     ("backfill_request", 2): "d1ce7bbefe4d92f0",
+    ("backfill_request", 3): "a9cea3c01ff1d0db",
     ("rendezvous", 1): "79ae8a07a88898c8",
+    ("rendezvous", 2): "e9863aeaa37817c8",
     ("best_offer", 1): "fb7b542cbb915e06",
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pastforward import broker as embedded
+from pastforward.schemas import Content, decode_notification
 from pastforward.spark_batch.backfill import backfill
 from pastforward.spark_batch.ingest import ingest
 from pastforward.spark_batch.kafka import read_topic
@@ -52,7 +53,8 @@ def test_every_pair_once_whichever_side_finds_it(
         old = now() - DAY
         for number in range(8):
             fields: dict[str, Any] = {"attributes": {"x": number}, "topic": f"{number % 3}.1"}
-            outside.publish(f"cold-{number}", published_at=old + number, publisher_id="p", **fields)
+            carried = {"where": f"y >= {number}", "body": "Y2FycmllZA=="}
+            outside.publish(f"cold-{number}", published_at=old + number, publisher_id="p", **carried, **fields)
             outside.publish(f"hot-{number}", **fields)
         outside.publish("expired", topic="1.1", attributes={"x": 3}, published_at=old, expires_at=old + 5)
         outside.publish("cold-1", topic="1.1", attributes={"x": 7}, published_at=old)  # a repeat: never counts
@@ -64,7 +66,7 @@ def test_every_pair_once_whichever_side_finds_it(
 
         outside.subscribe("root", starts_at=old - DAY, where="x >= 4")
         outside.subscribe("one", topic="1", starts_at=old - DAY, where="x IN (1, 7)")
-        outside.subscribe("narrow", topic="2", starts_at=old + 4, ends_at=old + 6)
+        outside.subscribe("narrow", topic="2", starts_at=old + 4, ends_at=old + 6, deliver="ids")
         outside.subscribe("gone", topic="1", starts_at=old - DAY)
         outside.subscribe("first", topic="1", starts_at=old - DAY, where="x = 1", subscriber_id="anna")
         outside.stored("first")
@@ -104,6 +106,17 @@ def test_every_pair_once_whichever_side_finds_it(
         expected |= {("narrow", "cold-5", "subscriber", "backfill"), ("narrow", "cold-5", "publisher", "backfill")}
         found = [each for each in told(outside) if each[0] not in ("gone", "first")]
         assert sorted(found) == sorted(expected)
+        for each in [decode_notification(message.value()) for message in outside.records["notifications"]]:
+            if each.subscription_id == "narrow":
+                assert each.content is None
+            else:
+                name = each.publication_id
+                x = 7 if name == "late" else int(name.rpartition("-")[2])
+                cold = name.startswith("cold")
+                body = b"carried" if cold else None
+                assert each.content == Content(
+                    {"x": x}, f"y >= {x}" if cold else None, body, "p" if cold else None, None
+                ), name
         left = {m.key(): m.value() for m in read_topic(settings, broker.bootstrap, f"{prefix}backfill-requests")}
         assert left
         assert set(left.values()) == {None}

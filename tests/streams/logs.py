@@ -27,6 +27,7 @@ CONDITIONS = [
 WITH_PREVIOUS = ["previous.x < 2", "x = 1 AND previous.x IS NULL"]
 PUBLISHED = ["x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
 TOPICS = ["", "1", "1.2", "1.2.3", "1.10", "2", "1.9"]
+DELIVERS = st.sampled_from(["content", "content", "ids"])
 PARTITIONS = [(0,), (0,), (0, 1), (0, 1, 2), (0, 2)]
 
 
@@ -149,6 +150,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 draw(st.booleans()),
                 attributes,
                 draw(st.sampled_from(language.published)),
+                draw(st.sampled_from([None, None, b"", b"body"])),
             )
         elif kind == "subscribe":
             self_join = draw(st.booleans())
@@ -166,6 +168,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 draw(st.sampled_from(asked)) if draw(st.booleans()) else ((),),
                 draw(st.sampled_from(["classical", "classical", "symmetric", "intersect"])),
                 self_join,
+                draw(DELIVERS),
             )
         else:
             record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3"])), Version(arrived, partition, offset))
@@ -240,7 +243,18 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 ends = max(starts, draw(st.sampled_from(expiries)))
             where = form(draw(st.sampled_from(["x <= 1", "x <= 2", "x <= 2", "x BETWEEN 1 AND 3"])))
             record = CanonicalSubscription(
-                name, name, version, topic, "overlap", starts, ends, "published", where, "intersect"
+                name,
+                name,
+                version,
+                topic,
+                "overlap",
+                starts,
+                ends,
+                "published",
+                where,
+                "intersect",
+                False,
+                draw(DELIVERS),
             )
         else:
             record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3", "s4"])), version)

@@ -63,7 +63,15 @@ MANY_TOPICS = ["", *(f"{a}" for a in range(1, 5)), *(f"{a}.{b}" for a in range(1
 # in long runs: the reference looks at every publication for each subscription
 FEW_SUBSCRIPTIONS = (90, 5, 2, 1, 2)
 PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
-FIELDS = attrgetter(*(each.name for each in fields(Notification)))
+_FIELDS = attrgetter(*(each.name for each in fields(Notification)))
+
+
+def fields_of(notification: Notification) -> tuple[Any, ...]:
+    """All of them, so that they can be counted."""
+    *others, content = _FIELDS(notification)
+    assert content is notification.content
+    carried = None if content is None else (tuple(sorted(content.attributes.items())), *astuple(content)[1:])
+    return (*others, carried)
 
 
 def now() -> int:
@@ -173,6 +181,7 @@ class Load:
             rng.choice(conditions + ["previous.x < x", "previous.x IS NULL"] * self_join),
             rng.choices(["classical", "symmetric", "intersect"], [8, 1, 1])[0],  # type: ignore[arg-type]
             self_join,
+            rng.choice(["content", "content", "ids"]),
         )
         value = encode_leniently(record, self.setup.format)
         self.used = [*self.used[-50:], (record.subscription_id, value)]
@@ -203,6 +212,7 @@ class Load:
             if self.setup.auctions and topic and rng.random() < 0.03
             else None,
             self.setup.joins and rng.random() < 0.1,
+            rng.choice([None, None, b"carried \x00along"]),
         )
         self._send(PUBLICATIONS, f"p{number}", encode(record, self.setup.format))
 
@@ -354,11 +364,11 @@ def check(log: Log, *, repeats: bool = False) -> int:
     requests: dict[bytes, Any] = {}
     for number, messages in log.read("rendezvous").items():
         for found in findings(Quick(number, log.setup.hot), messages, ends.get(number, 0)):
-            expected.update(FIELDS(n) for n in found.notifications)
+            expected.update(fields_of(n) for n in found.notifications)
             offers.update(astuple(offer) for offer in found.offers)
             for r in found.requests:
                 requests[f"{r.subscription.subscription_id}\0{r.subscription.version}\0{number}".encode()] = asdict(r)
-    told = Counter(FIELDS(decode_notification(m.value())) for m in log.each("notifications"))
+    told = Counter(fields_of(decode_notification(m.value())) for m in log.each("notifications"))
     offered = Counter(astuple(decode_best_offer(m.value())) for m in log.each("best-offers"))
     asked = {m.key(): asdict(decode_backfill_request(m.value())) for m in log.each("backfill-requests")}
     if repeats:

@@ -22,6 +22,7 @@ from pastforward.schemas import (
     BestOffer,
     CanonicalPublication,
     CanonicalSubscription,
+    Content,
     Notification,
     Rendezvous,
     Version,
@@ -65,7 +66,15 @@ def shown(notification: Notification) -> tuple[Any, ...]:
         notification.matched_at,
         notification.earlier_ids,
         str(notification.value),
+        carried(notification.content),
     )
+
+
+def carried(content: Content | None) -> str:
+    if content is None:
+        return ""
+    attributes = sorted((name, type(value).__name__, str(value)) for name, value in content.attributes.items())
+    return repr((attributes, content.where, content.body, content.publisher_id, content.expires_at))
 
 
 def by_auction(offer: BestOffer) -> tuple[str, str]:

@@ -36,7 +36,7 @@ from pastforward.topics import Topics
 from tests import forks
 from tests.conftest import StartWorker
 from tests.outside import PATIENCE, Outside, WorkerUnderTest
-from tests.streams.system import FIELDS, Setup, System, check_letters, findings, read_inputs
+from tests.streams.system import Setup, System, check_letters, fields_of, findings, read_inputs
 
 pytestmark = pytest.mark.broker
 
@@ -135,7 +135,7 @@ def expected(system: System, entry: Directory) -> Counter[tuple[Any, ...]]:
         if entry.version > 1:
             reference.begin(entry)
         for each in findings(reference, messages, until.get(number, 0)):
-            found.update(FIELDS(n) for n in each.notifications)
+            found.update(fields_of(n) for n in each.notifications)
     return found
 
 
@@ -180,7 +180,7 @@ def check(system: System) -> int:
         mine = expected(system, entry)
         assert mine, f"version {entry.version} had nothing to report: the test shows nothing"
         wanted += mine
-    told = Counter(FIELDS(decode_notification(m.value())) for m in system.log.each("notifications"))
+    told = Counter(fields_of(decode_notification(m.value())) for m in system.log.each("notifications"))
     assert told == wanted
     # a publication that is sent again after the hot window, or by content to other partitions, is another one
     again = {key for key, count in Counter(m.key() for m in system.log.each("publications")).items() if count > 1}
@@ -343,7 +343,7 @@ def test_a_change_is_dropped_while_it_goes_on_and_when_no_worker_runs(
     wait(system, 4)
     assert system.workers[0].stop() == 0, system.workers[0].said()
     view = view_of(system)
-    told = Counter(FIELDS(decode_notification(m.value())) for m in system.log.each("notifications"))
+    told = Counter(fields_of(decode_notification(m.value())) for m in system.log.each("notifications"))
     assert told == expected(system, view.versions[1]) + expected(system, view.versions[4])
     check_bad(system)
 
