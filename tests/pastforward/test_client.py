@@ -16,9 +16,8 @@ from aiokafka.partitioner import DefaultPartitioner
 from confluent_kafka import Consumer, TopicPartition
 
 from pastforward import Client, DeliveryError
-from pastforward import client as client_module
 from pastforward.broker import Broker
-from pastforward.client import Best
+from pastforward.client import Best, delivery
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import Notification, Predicate, Publication, SchemaError, encode
 from pastforward.settings import load
@@ -333,7 +332,7 @@ def everything_is_refused(client: Client) -> None:
         client.subscribe("x > 1", subscriber_id="s", subscription_id="d")
     with pytest.raises(DeliveryError, match="'e' was not delivered"):
         client.unsubscribe("e")
-    assert len(client._producer) == 0
+    assert len(client._delivery) == 0
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["nobody there", "never answers"])
@@ -405,10 +404,10 @@ class Mute:
 
 
 def test_a_producer_that_never_says_what_became_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "GRACE", 0.1)
+    monkeypatch.setattr(delivery, "GRACE", 0.1)
     client = hasty("127.0.0.1:1")
-    assert client._patience == pytest.approx(1.1)
-    client._producer = Mute()
+    assert client._delivery.patience == pytest.approx(1.1)
+    client._delivery._producer = Mute()
     with pytest.raises(DeliveryError, match="2 records without an answer"):
         client.publish_many([Publication("a"), Publication("b")])
     with pytest.raises(DeliveryError, match="2 records without an answer"):
@@ -419,5 +418,5 @@ def test_a_producer_that_never_says_what_became_of_a_record(monkeypatch: pytest.
 def test_an_answer_is_awaited_for_as_long_as_librdkafka_may_take(told_ms: str | None, seconds: int) -> None:
     given = {} if told_ms is None else {"PASTFORWARD_KAFKA_DELIVERY_TIMEOUT_MS": told_ms}
     client = Client("127.0.0.1:1", settings=load({}, environment=given))
-    assert client._patience == seconds
+    assert client._delivery.patience == seconds
     client.close()

@@ -1,0 +1,13 @@
+"""The client for Python programs: subscribe, publish, and iterate notifications. Built on confluent-kafka.
+
+A `Client` may be shared by threads; an iterator belongs to the thread that runs it. Every call that writes returns when the broker has
+the record, or raises `DeliveryError`; `publish_many` does so for all its records together.
+"""
+
+from pastforward.client.client import Client
+from pastforward.client.delivery import DeliveryError
+from pastforward.client.handle import Handle
+from pastforward.client.moments import Moment, micros
+from pastforward.schemas import Best, BestOffer, SchemaError
+
+__all__ = ["Best", "BestOffer", "Client", "DeliveryError", "Handle", "Moment", "SchemaError", "micros"]

@@ -1,0 +1,116 @@
+"""Records on their way to Kafka: sent, and answered for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from pastforward import topics
+from pastforward.settings import Settings
+
+TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
+GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes is given up
+POLL: Final = 0.2  # seconds; how soon a key press is seen
+
+
+class DeliveryError(Exception):
+    """Kafka did not take a record: `errors` has what it said, by key."""
+
+    def __init__(self, errors: list[tuple[str, str]]) -> None:
+        key, reason = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{key!r} was not delivered: {reason}{more}")
+        self.errors = errors
+
+
+class Delivery:
+    """A producer whose callers learn what became of their records. May be shared by threads."""
+
+    def __init__(self, settings: Settings, bootstrap: str) -> None:
+        self._trouble = topics.Trouble()
+        answer_ms = settings.kafka.get("delivery.timeout.ms", str(int(TIMEOUT * 1000)))
+        self._producer: Any = topics.make_client(
+            Producer,
+            topics.client_config(
+                settings,
+                bootstrap,
+                **{
+                    "log_level": 0,  # what goes wrong is in the error that is raised
+                    "error_cb": self._trouble,
+                    "enable.idempotence": True,  # or a retry reorders the records of a key
+                    "partitioner": "murmur2_random",  # Java's: all versions of an id come through one partition
+                    "linger.ms": 2,
+                    "compression.type": "lz4",
+                    "delivery.timeout.ms": answer_ms,
+                },
+            ),
+        )
+        self.patience = (int(answer_ms) / 1000 or TIMEOUT) + GRACE  # 0 is librdkafka's word for no bound at all
+
+    def __len__(self) -> int:
+        """Records that wait for an answer."""
+        return len(self._producer)
+
+    def send(self, topic: str, records: Iterable[tuple[str, bytes | None]]) -> int:
+        errors: list[tuple[str, str]] = []
+        waiting = 0
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if error is not None:
+                why = f" ({self._trouble.reason})" if self._trouble.reason else ""
+                errors.append(((message.key() or b"").decode(), error.str() + why))
+
+        count = 0
+        broken: Exception | None = None
+        try:
+            for key, value in records:
+                waiting += 1
+                count += 1
+                if not self._produce(topic, key, value, delivered, errors):
+                    waiting -= 1
+        except Exception as error:
+            broken = error  # of a record that cannot be sent: what becomes of those before it is told all the same
+        deadline = time.monotonic() + self.patience
+        while waiting and time.monotonic() < deadline:
+            try:
+                self._producer.flush(POLL)
+            except SystemError:  # what confluent-kafka makes of a key press when a callback comes behind it
+                raise KeyboardInterrupt from None
+        if waiting:
+            errors.append(("", f"{waiting} records without an answer after {self.patience:.0f} s"))
+        if errors:
+            raise DeliveryError(errors) from broken
+        if broken is not None:
+            raise broken
+        return count
+
+    def _produce(
+        self, topic: str, key: str, value: bytes | None, delivered: Callable[..., None], errors: list[tuple[str, str]]
+    ) -> bool:
+        """Whether `delivered` will be called."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key.encode(), on_delivery=delivered)
+            except BufferError:
+                self._producer.poll(POLL)  # the queue is full: let some of it go
+            except KafkaException as error:
+                errors.append((key, error.args[0].str()))
+                return False
+            else:
+                self._producer.poll(0)
+                return True
+
+    def drop(self) -> None:
+        """What could not be sent will not be waited for once more."""
+        self._producer.purge()
+
+    def close(self) -> None:
+        """Sends what waits, or raises `DeliveryError`."""
+        left = self._producer.flush(self.patience)
+        if left:
+            raise DeliveryError([("", f"{left} records without an answer after {self.patience:.0f} s")])
