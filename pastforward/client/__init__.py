@@ -5,9 +5,27 @@ the record, or raises `DeliveryError`; `publish_many` does so for all its record
 """
 
 from pastforward.client.client import Client
-from pastforward.client.delivery import DeliveryError
 from pastforward.client.handle import Handle
-from pastforward.client.moments import Moment, micros
+from pastforward.client.listing import Standing
+from pastforward.client.moments import Instant, Moment, micros
+from pastforward.client.notification import Notification
+from pastforward.client.refusals import Refusal
+from pastforward.client.stream import Stream
+from pastforward.errors import DeliveryError
 from pastforward.schemas import Best, BestOffer, SchemaError
 
-__all__ = ["Best", "BestOffer", "Client", "DeliveryError", "Handle", "Moment", "SchemaError", "micros"]
+__all__ = [
+    "Best",
+    "BestOffer",
+    "Client",
+    "DeliveryError",
+    "Handle",
+    "Instant",
+    "Moment",
+    "Notification",
+    "Refusal",
+    "SchemaError",
+    "Standing",
+    "Stream",
+    "micros",
+]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pastforward import topics
+from pastforward.client.own import Own
+from pastforward.errors import ClientClosed, DeliveryError
 from pastforward.settings import Settings
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
@@ -16,14 +18,13 @@ GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes i
 POLL: Final = 0.2  # seconds; how soon a key press is seen
 
 
-class DeliveryError(Exception):
-    """Kafka did not take a record: `errors` has what it said, by key."""
+class Receipt(NamedTuple):
+    """Where a record lies, and when Kafka took it, in microseconds."""
 
-    def __init__(self, errors: list[tuple[str, str]]) -> None:
-        key, reason = errors[0]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        super().__init__(f"{key!r} was not delivered: {reason}{more}")
-        self.errors = errors
+    topic: str
+    partition: int
+    offset: int
+    arrived_at: int
 
 
 class Delivery:
@@ -48,13 +49,20 @@ class Delivery:
                 },
             ),
         )
+        self._closed = False
+        self.own = Own()
         self.patience = (int(answer_ms) / 1000 or TIMEOUT) + GRACE  # 0 is librdkafka's word for no bound at all
 
     def __len__(self) -> int:
         """Records that wait for an answer."""
         return len(self._producer)
 
-    def send(self, topic: str, records: Iterable[tuple[str, bytes | None]]) -> int:
+    def send(
+        self, topic: str, records: Iterable[tuple[str, bytes | None]], receipts: list[Receipt] | None = None
+    ) -> int:
+        """`receipts`: is given those of the records, in the order in which Kafka took them."""
+        if self._closed:
+            raise ClientClosed(f"a record was sent to {topic}")
         errors: list[tuple[str, str]] = []
         waiting = 0
 
@@ -64,7 +72,13 @@ class Delivery:
             if error is not None:
                 why = f" ({self._trouble.reason})" if self._trouble.reason else ""
                 errors.append(((message.key() or b"").decode(), error.str() + why))
+                return
+            partition, offset = message.partition(), message.offset()
+            own(partition, offset)
+            if receipts is not None:
+                receipts.append(Receipt(topic, partition, offset, message.timestamp()[1] * 1000))
 
+        own = self.own.adder(topic)
         count = 0
         broken: Exception | None = None
         try:
@@ -111,6 +125,7 @@ class Delivery:
 
     def close(self) -> None:
         """Sends what waits, or raises `DeliveryError`."""
+        self._closed = True
         left = self._producer.flush(self.patience)
         if left:
             raise DeliveryError([("", f"{left} records without an answer after {self.patience:.0f} s")])

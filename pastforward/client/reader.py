@@ -6,20 +6,25 @@ import logging
 import uuid
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from pastforward import topics
 from pastforward.absence import Absence
+from pastforward.errors import BrokerError, PastforwardError, TokenExpired
 from pastforward.settings import Settings
 
 POLL: Final = 0.2  # seconds; how soon an iterator sees that its time is over
 LOOK: Final = 1.0  # seconds in which a broker that is there has answered
+CHUNK: Final = 1000
+EXPIRED: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+START_AGAIN: Final = "read from a moment on (since=…), or from now on without a token"
 
 log = logging.getLogger("pastforward.client")
 
 
 class Reader:
-    def __init__(self, settings: Settings, bootstrap: str, **properties: Any) -> None:
+    def __init__(self, settings: Settings, bootstrap: str, chunk: int = CHUNK, **properties: Any) -> None:
+        """`chunk`: messages that are taken at once."""
         self._trouble = topics.Trouble()
         usual = {
             "log_level": 0,
@@ -27,21 +32,36 @@ class Reader:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            "enable.partition.eof": True,
             "fetch.wait.max.ms": 100,
         }
         config = topics.client_config(settings, bootstrap, **{**usual, **properties, "error_cb": self._trouble})
         self.consumer = topics.make_client(Consumer, config)
+        self.ends: dict[int, int] = {}  # of partitions that were read to their end: where it was
+        self._chunk = chunk
+        self._failure: PastforwardError | None = None
+        self._closed = False
         self._absence = Absence(f"Kafka at {bootstrap}", log.warning, waits="waiting for it")
 
-    def arrived(self) -> list[Message]:
-        """What has come, after a moment at most."""
-        found = topics.arrived(self.consumer, 1000, POLL)
-        messages = [message for message in found if message.error() is None]
-        errors = [message.error() for message in found if message.error() is not None]
-        for error in errors:
-            if error.code() not in topics.AWAY:
-                raise KafkaException(error)
-            self._trouble(error)
+    def arrived(self, most: float | None = None) -> list[Message]:
+        """What has come, after a moment, or `most` seconds if that is less. An error waits until what came before it was taken."""
+        if self._failure is not None:
+            raise self._failure
+        messages = []
+        for message in topics.arrived(self.consumer, self._chunk, POLL if most is None else max(0.0, min(POLL, most))):
+            error = message.error()
+            if error is None:
+                self.ends.pop(message.partition(), None)
+                messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.ends[message.partition()] = message.offset()
+            elif error.code() in topics.AWAY:
+                self._trouble(error)
+            else:
+                self._failure = _failure(error)
+                break
+        if self._failure is not None and not messages:
+            raise self._failure
         if self._trouble.reason and not messages:
             self._look()
         return messages
@@ -56,4 +76,12 @@ class Reader:
             self._absence.answered()
 
     def close(self) -> None:
-        self.consumer.close()
+        if not self._closed:
+            self._closed = True
+            self.consumer.close()
+
+
+def _failure(error: KafkaError) -> PastforwardError:
+    if error.code() in EXPIRED:
+        return TokenExpired(f"what comes next was deleted before it was read ({error.str()}): {START_AGAIN}")
+    return BrokerError(f"Kafka: {error.str()}")

@@ -1,4 +1,4 @@
-"""What the routing in force can serve, as the directory topic says it."""
+"""The routing in force, as the directory topic says it: its version, and what it can serve."""
 
 from __future__ import annotations
 
@@ -43,20 +43,26 @@ class RoutingRules:
             accept(self._known or ANY_ROUTING)
 
     def _read(self) -> Rules | None:
-        """None: it cannot be read, or no worker has run yet; then the router decides."""
-        name = topics.Topics(self._settings.topic_prefix).directory
-        config = {"group.id": f"{name}-{uuid.uuid4().hex}", **topics.TO_THE_END}
-        consumer = topics.make_client(Consumer, topics.client_config(self._settings, self._bootstrap, **config))
-        entries: dict[bytes, Any] = {}
-        try:
-            first, end = topics.watermarks(consumer, name)[0]
-            consumer.assign([TopicPartition(name, 0, first)])
-            while first < end and (message := consumer.poll(TIMEOUT)) is not None and message.error() is None:
-                entries[message.key() or b""] = message.value()
-            entry = orjson.loads(entries[b"version/%d" % orjson.loads(entries[b"state"])["in_force"]])
-            return Rules.of(entry["scheme"], entry["depth"])
-        except (KafkaException, UserError, KeyError, TypeError, ValueError) as error:
-            log.debug("the routing is not known: %r", error)
-            return None
-        finally:
-            consumer.close()
+        found = read_in_force(self._settings, self._bootstrap)
+        return None if found is None else found[1]
+
+
+def read_in_force(settings: Settings, bootstrap: str) -> tuple[int, Rules] | None:
+    """None: it cannot be read, or no worker has run yet; then the router decides."""
+    name = topics.Topics(settings.topic_prefix).directory
+    config = {"group.id": f"{name}-{uuid.uuid4().hex}", **topics.TO_THE_END}
+    consumer = topics.make_client(Consumer, topics.client_config(settings, bootstrap, **config))
+    entries: dict[bytes, Any] = {}
+    try:
+        first, end = topics.watermarks(consumer, name)[0]
+        consumer.assign([TopicPartition(name, 0, first)])
+        while first < end and (message := consumer.poll(TIMEOUT)) is not None and message.error() is None:
+            entries[message.key() or b""] = message.value()
+        version = int(orjson.loads(entries[b"state"])["in_force"])
+        entry = orjson.loads(entries[b"version/%d" % version])
+        return version, Rules.of(entry["scheme"], entry["depth"])
+    except (KafkaException, UserError, KeyError, TypeError, ValueError) as error:
+        log.debug("the routing is not known: %r", error)
+        return None
+    finally:
+        consumer.close()
