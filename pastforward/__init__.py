@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pastforward.client import BestOffer, Client, Handle, Instant, Notification, Refusal, Standing, Stream
+    from pastforward.client import (
+        BestOffer,
+        Client,
+        GroupStream,
+        Handle,
+        Instant,
+        Notification,
+        Refusal,
+        Standing,
+        Stream,
+    )
     from pastforward.errors import (
         BrokerError,
         ClientClosed,
@@ -21,7 +31,17 @@ if TYPE_CHECKING:
     from pastforward.schemas import Best, Publication, SchemaError, Subscription
 
 _HOMES: Final = {
-    "pastforward.client": ("BestOffer", "Client", "Handle", "Instant", "Notification", "Refusal", "Standing", "Stream"),
+    "pastforward.client": (
+        "BestOffer",
+        "Client",
+        "GroupStream",
+        "Handle",
+        "Instant",
+        "Notification",
+        "Refusal",
+        "Standing",
+        "Stream",
+    ),
     "pastforward.errors": (
         "BrokerError",
         "ClientClosed",
@@ -48,6 +68,7 @@ __all__ = [
     "ClientClosed",
     "ConditionError",
     "DeliveryError",
+    "GroupStream",
     "Handle",
     "Instant",
     "NotTaken",

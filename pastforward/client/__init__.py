@@ -5,6 +5,7 @@ the record, or raises `DeliveryError`; `publish_many` does so for all its record
 """
 
 from pastforward.client.client import Client
+from pastforward.client.group import GroupStream
 from pastforward.client.handle import Handle
 from pastforward.client.listing import Standing
 from pastforward.client.moments import Instant, Moment, micros
@@ -19,6 +20,7 @@ __all__ = [
     "BestOffer",
     "Client",
     "DeliveryError",
+    "GroupStream",
     "Handle",
     "Instant",
     "Moment",

@@ -7,15 +7,17 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from confluent_kafka import Message
 
 from pastforward import broker, topics
 from pastforward.client.arguments import changed, check_where, checked_attributes, checked_body
 from pastforward.client.complete import Completion
-from pastforward.client.delivery import Delivery, Receipt
+from pastforward.client.delivery import Delivery, Key, Receipt
+from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.handle import Handle
+from pastforward.client.letters import check_sendable, fault
 from pastforward.client.listing import Listing, Standing
 from pastforward.client.moments import Moment, micros, now_micros
 from pastforward.client.notification import Notification
@@ -171,6 +173,16 @@ class Client:
         return self._bootstrap
 
     @property
+    def offsets(self) -> Offsets:
+        """The ends of the topics' logs."""
+        return self._offsets
+
+    @property
+    def workers(self) -> Workers:
+        """How far the workers have come."""
+        return self._workers
+
+    @property
     def registry(self) -> Registry | None:
         return self._registry
 
@@ -223,12 +235,29 @@ class Client:
 
     # ------------------------------------------------------------ notifications
 
+    @overload
     def notifications(
         self,
         recipient_id: str | None = None,
         *,
         since: Moment = None,
         after: str | None = None,
+        group: None = None,
+        timeout: float | None = None,
+    ) -> Stream[Notification]: ...
+
+    @overload
+    def notifications(
+        self, recipient_id: str, *, since: Moment = None, group: str, timeout: float | None = None
+    ) -> GroupStream: ...
+
+    def notifications(
+        self,
+        recipient_id: str | None = None,
+        *,
+        since: Moment = None,
+        after: str | None = None,
+        group: str | None = None,
         timeout: float | None = None,
     ) -> Stream[Notification]:
         """Everything that is notified from now on, since a moment, or after a token; to one recipient, or to all.
@@ -236,8 +265,18 @@ class Client:
         Ends after `timeout` seconds without a notification; never, if that is None. Reads committed records only, and of one
         recipient the one partition that has them. The place in the log is fixed before this returns, so what is published
         afterwards will be seen. `after`: the `token` of a stream or a notification; `TokenExpired` if retention has passed it.
+
+        `group`: a named reader, which keeps its position in Kafka. `ack(notification)` says that this one and all before it are done;
+        what was not acknowledged comes again, when it is read anew or by another member of the group. One of them reads, the others
+        stand by. `since` and now are where a group begins that has no position yet.
         """
         self._check_open("notifications were asked for")
+        if group is not None:
+            if recipient_id is None or after is not None:
+                raise UserError(
+                    "group needs a recipient, and keeps its position in Kafka: give recipient_id, and no after"
+                )
+            return self._group_stream(recipient_id, group, micros(since, name="since"), timeout)
         if since is not None and after is not None:
             raise UserError("give either since or after, not both: a token says where to go on")
         begin = self._begin(self._partitions_of(recipient_id), micros(since, name="since"), after)
@@ -251,12 +290,25 @@ class Client:
         accept: Callable[[Notification], bool] | None = None,
     ) -> Stream[Notification]:
         return Stream(
-            self._reader(),
-            self._topics.notifications,
+            self._reader().assign(self._topics.notifications, begin),
             begin,
             self._read_notification,
             key=recipient_id,
             accept=accept,
+            timeout=timeout,
+            closed=self._closed,
+        )
+
+    def _group_stream(self, recipient_id: str, group: str, since: int | None, timeout: float | None) -> GroupStream:
+        properties = group_properties(self._settings, recipient_id, group)
+        (partition,) = partitions = self._partitions_of(recipient_id)
+        return GroupStream(
+            Reader(self._settings, self._bootstrap, chunk=1, **properties),
+            self._topics.notifications,
+            partition,
+            lambda: self._begin(partitions, since, None)[partition],
+            self._read_notification,
+            key=recipient_id,
             timeout=timeout,
             closed=self._closed,
         )
@@ -300,7 +352,9 @@ class Client:
         def read(message: Message) -> BestOffer:
             return decode_best_offer(message.value(), registry=self._registry)
 
-        return Stream(self._reader(), name, begin, read, key=publication_id, timeout=timeout, closed=self._closed)
+        return Stream(
+            self._reader().assign(name, begin), begin, read, key=publication_id, timeout=timeout, closed=self._closed
+        )
 
     def refusals(
         self, *, everyone: bool = False, since: Moment = None, timeout: float | None = None
@@ -318,9 +372,30 @@ class Client:
             return everyone or (letter.topic, letter.partition, letter.offset) in own
 
         def read(message: Message) -> Refusal:
-            return Refusal(decode_dead_letter(message.value(), registry=self._registry))
+            letter = decode_dead_letter(message.value(), registry=self._registry)
+            return Refusal(letter, message.partition(), message.offset())
 
-        return Stream(self._reader(), name, begin, read, accept=accept, timeout=timeout, closed=self._closed)
+        return Stream(
+            self._reader().assign(name, begin), begin, read, accept=accept, timeout=timeout, closed=self._closed
+        )
+
+    def dead_letters(self, since: Moment = None) -> Iterator[Refusal]:
+        """What the workers could not take, of everyone, as it is on the topic now: all of the week that it keeps, or since a moment."""
+        self._check_open("dead letters were asked for")
+        return self._listing.dead_letters(micros(since, name="since"))
+
+    def fault(self, refusal: Refusal) -> str | None:
+        """Why its record would be refused again; None: it would be taken now, as far as that can be told here."""
+        return fault(refusal.letter, self._topics, self._registry)
+
+    def check_sendable(self, refusal: Refusal) -> None:
+        """Raises `UserError` for a letter whose record cannot be sent again as it was."""
+        check_sendable(refusal.letter, self._topics)
+
+    def resend(self, refusal: Refusal) -> None:
+        """Sends its record again as it was, to the topic that it came from."""
+        check_sendable(refusal.letter, self._topics)
+        self._send(refusal.letter.topic, [(refusal.letter.key, refusal.letter.value)])
 
     def _reader(self) -> Reader:
         return Reader(self._settings, self._bootstrap)
@@ -331,7 +406,7 @@ class Client:
 
     # ------------------------------------------------------------ delivery
 
-    def _send(self, topic: str, records: Iterable[tuple[str, bytes | None]]) -> int:
+    def _send(self, topic: str, records: Iterable[tuple[Key, bytes | None]]) -> int:
         return self._delivery.send(topic, records)
 
     def close(self) -> None:

@@ -18,6 +18,9 @@ GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes i
 POLL: Final = 0.2  # seconds; how soon a key press is seen
 
 
+Key = str | bytes | None
+
+
 class Receipt(NamedTuple):
     """Where a record lies, and when Kafka took it, in microseconds."""
 
@@ -58,7 +61,7 @@ class Delivery:
         return len(self._producer)
 
     def send(
-        self, topic: str, records: Iterable[tuple[str, bytes | None]], receipts: list[Receipt] | None = None
+        self, topic: str, records: Iterable[tuple[Key, bytes | None]], receipts: list[Receipt] | None = None
     ) -> int:
         """`receipts`: is given those of the records, in the order in which Kafka took them."""
         if self._closed:
@@ -71,7 +74,7 @@ class Delivery:
             waiting -= 1
             if error is not None:
                 why = f" ({self._trouble.reason})" if self._trouble.reason else ""
-                errors.append(((message.key() or b"").decode(), error.str() + why))
+                errors.append(((message.key() or b"").decode("utf-8", "replace"), error.str() + why))
                 return
             partition, offset = message.partition(), message.offset()
             own(partition, offset)
@@ -104,16 +107,18 @@ class Delivery:
         return count
 
     def _produce(
-        self, topic: str, key: str, value: bytes | None, delivered: Callable[..., None], errors: list[tuple[str, str]]
+        self, topic: str, key: Key, value: bytes | None, delivered: Callable[..., None], errors: list[tuple[str, str]]
     ) -> bool:
         """Whether `delivered` will be called."""
         while True:
             try:
-                self._producer.produce(topic, value, key.encode(), on_delivery=delivered)
+                self._producer.produce(topic, value, key, on_delivery=delivered)
             except BufferError:
                 self._producer.poll(POLL)  # the queue is full: let some of it go
             except KafkaException as error:
-                errors.append((key, error.args[0].str()))
+                errors.append(
+                    (key.decode("utf-8", "replace") if isinstance(key, bytes) else key or "", error.args[0].str())
+                )
                 return False
             else:
                 self._producer.poll(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -15,13 +15,14 @@ from pastforward import topics
 from pastforward.client.moments import Instant, now_micros
 from pastforward.client.offsets import Offsets
 from pastforward.client.partitions import partition_of
+from pastforward.client.refusals import Refusal
 from pastforward.errors import BrokerError
 from pastforward.schemas import (
     Publication,
     Registry,
     SchemaError,
     Subscription,
-    Withdrawal,
+    decode_dead_letter,
     decode_publication,
     decode_subscription,
 )
@@ -65,6 +66,12 @@ class Standing:
         return "ended" if self.record.ends_at is not None and self.record.ends_at <= now_micros() else "live"
 
 
+@lru_cache(KNOWN)
+def _accept_condition(where: str | None, self_join: bool) -> None:
+    """Of a subscription whose other fields its decoder has checked."""
+    accept_subscription(Subscription("any", "any", where=where, self_join=self_join))
+
+
 @dataclass(slots=True)
 class _Entry:
     """The version of an id that stands after all that was read. `value` None: withdrawn."""
@@ -78,7 +85,6 @@ class Listing:
         self._settings, self._bootstrap = settings, bootstrap
         self._offsets, self._registry = offsets, registry
         self._names = topics.Topics(settings.topic_prefix)
-        self._accepted = lru_cache(KNOWN)(self._accepts)
 
     def subscriptions(self, subscriber_id: str | None = None) -> list[Standing]:
         """All of them, or those of a subscriber, by id."""
@@ -129,16 +135,18 @@ class Listing:
             value, before = message.value(), entries.get(key)
             if before is not None and (before.order > order or before.value == value):
                 continue
-            if value is None or self._accepted(key if b"_id" in value else b"", value):
+            if value is None or self._is_accepted(key, value):
                 entries[key] = _Entry(order, value)
         return entries
 
-    def _accepts(self, key: bytes, value: bytes) -> bool:
-        """`key` counts only where the value may name an id that must be the same."""
+    def _is_accepted(self, key: bytes, value: bytes) -> bool:
         try:
-            read = decode_subscription(key or b"any", value, self._registry)
-            assert not isinstance(read, Withdrawal)
-            accept_subscription(read)
+            read = decode_subscription(key, value, self._registry)
+            assert isinstance(read, Subscription)
+            if isinstance(read.where, str | None):
+                _accept_condition(read.where, read.self_join)
+            else:
+                accept_subscription(read)
         except SchemaError:
             return False
         return True
@@ -149,9 +157,20 @@ class Listing:
         arrival, partition, offset = entry.order
         return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000))
 
-    def _scan(self, topic: str, partitions: tuple[int, ...]) -> Iterator[Any]:
-        """All records that are committed now, partition by partition in their order."""
+    def dead_letters(self, since: int | None) -> Iterator[Refusal]:
+        """Those that are there now, all or since a moment, of each partition in their order."""
+        name = self._names.dead_letters
+        there = self._offsets.partitions(name)
+        begin = {} if since is None else self._offsets.since(name, there, since)
+        for message in self._scan(name, there, begin):
+            letter = decode_dead_letter(message.value(), self._registry)
+            yield Refusal(letter, message.partition(), message.offset())
+
+    def _scan(self, topic: str, partitions: tuple[int, ...], begin: Mapping[int, int] | None = None) -> Iterator[Any]:
+        """All records that are committed now, partition by partition in their order; from some offsets on."""
         bounds = {p: self._offsets.bounds(topic, p) for p in partitions}
+        if begin:
+            bounds = {p: (max(first, begin[p]), end) for p, (first, end) in bounds.items()}
         open_ones = {p for p, (first, end) in bounds.items() if first < end}
         if not open_ones:
             return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pastforward import topics
 from pastforward.absence import Absence
@@ -43,6 +44,10 @@ class Reader:
         self._closed = False
         self._absence = Absence(f"Kafka at {bootstrap}", log.warning, waits="waiting for it")
 
+    def assign(self, topic: str, positions: Mapping[int, int]) -> Reader:
+        self.consumer.assign([TopicPartition(topic, partition, at) for partition, at in positions.items()])
+        return self
+
     def arrived(self, most: float | None = None) -> list[Message]:
         """What has come, after a moment, or `most` seconds if that is less. An error waits until what came before it was taken."""
         if self._failure is not None:
@@ -55,7 +60,11 @@ class Reader:
                 messages.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self.ends[message.partition()] = message.offset()
-            elif error.code() in topics.AWAY:
+            elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
+                log.warning(
+                    "nothing was asked for in a long time, and the group goes on without this reader: it joins again"
+                )
+            elif error.code() in (*topics.AWAY, *topics.UNLED):
                 self._trouble(error)
             else:
                 self._failure = _failure(error)

@@ -13,6 +13,13 @@ class Refusal:
     """A dead letter: `kind` is for programs, `reason` for the person who sent the record. `letter` has the record's bytes."""
 
     letter: DeadLetter
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> str:
+        """Partition and offset on the topic of dead letters: what it is called by."""
+        return f"{self.partition}-{self.offset}"
 
     @property
     def name(self) -> str | None:

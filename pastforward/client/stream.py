@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Message
 
 from pastforward.client.moments import seconds_of
 from pastforward.client.reader import Reader
@@ -28,7 +28,6 @@ class Stream(Generic[T]):
     def __init__(
         self,
         reader: Reader,
-        topic: str,
         positions: Mapping[int, int],
         read: Callable[[Message], T],
         *,
@@ -45,7 +44,6 @@ class Stream(Generic[T]):
         self._positions = dict(positions)
         self._fetched: deque[Message] = deque()
         self._reading = threading.Lock()
-        reader.consumer.assign([TopicPartition(topic, p, at) for p, at in self._positions.items()])
 
     @property
     def token(self) -> str:
