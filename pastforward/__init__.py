@@ -2,18 +2,100 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pastforward.client import Client, DeliveryError, Handle
+    from pastforward.client import (
+        BestOffer,
+        Client,
+        GroupStream,
+        Handle,
+        Instant,
+        Notification,
+        Refusal,
+        Standing,
+        Stream,
+    )
+    from pastforward.errors import (
+        BrokerError,
+        ClientClosed,
+        DeliveryError,
+        NotTaken,
+        PastforwardError,
+        Refused,
+        TokenExpired,
+        UserError,
+    )
+    from pastforward.matching.conditions.errors import ConditionError
+    from pastforward.matching.conditions.values import Box, Circle, Path, Point
+    from pastforward.schemas import Best, Publication, SchemaError, Subscription
 
-__all__ = ["Client", "DeliveryError", "Handle"]
+_HOMES: Final = {
+    "pastforward.client": (
+        "BestOffer",
+        "Client",
+        "GroupStream",
+        "Handle",
+        "Instant",
+        "Notification",
+        "Refusal",
+        "Standing",
+        "Stream",
+    ),
+    "pastforward.errors": (
+        "BrokerError",
+        "ClientClosed",
+        "DeliveryError",
+        "NotTaken",
+        "PastforwardError",
+        "Refused",
+        "TokenExpired",
+        "UserError",
+    ),
+    "pastforward.matching.conditions.errors": ("ConditionError",),
+    "pastforward.matching.conditions.values": ("Box", "Circle", "Path", "Point"),
+    "pastforward.schemas": ("Best", "Publication", "SchemaError", "Subscription"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Best",
+    "BestOffer",
+    "Box",
+    "BrokerError",
+    "Circle",
+    "Client",
+    "ClientClosed",
+    "ConditionError",
+    "DeliveryError",
+    "GroupStream",
+    "Handle",
+    "Instant",
+    "NotTaken",
+    "Notification",
+    "PastforwardError",
+    "Path",
+    "Point",
+    "Publication",
+    "Refusal",
+    "Refused",
+    "SchemaError",
+    "Standing",
+    "Stream",
+    "Subscription",
+    "TokenExpired",
+    "UserError",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """The client is imported when it is asked for: settings and errors are used by everything, and must stay light."""
-    if name in __all__:
-        from pastforward import client
+    """Each is imported when it is asked for: settings and errors are used by everything, and must stay light."""
+    if name in _HOME_OF:
+        from importlib import import_module
 
-        return getattr(client, name)
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

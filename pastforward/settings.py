@@ -82,13 +82,16 @@ def _count(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"write one of: {', '.join(choices)}")
-        return text
+class OneOf:
+    """Takes one of some texts."""
 
-    return parse
+    def __init__(self, *choices: str) -> None:
+        self.choices = choices
+
+    def __call__(self, text: str) -> str:
+        if text not in self.choices:
+            raise ValueError(f"write one of: {', '.join(self.choices)}")
+        return text
 
 
 def _algorithm(text: str) -> str:
@@ -136,19 +139,17 @@ class Settings:
         parse_duration, 3600 * SECOND, "how far back the workers keep publications", show_duration
     )
     routing: str = _setting(
-        _one_of("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints"), "dewey", "the routing scheme"
+        OneOf("dewey", "ferry", "pan", "pav", "hybrid", "iim", "constraints"), "dewey", "the routing scheme"
     )
     routing_depth: int = _setting(_count(1, 64), 1, "how many components of a topic decide its partition (dewey)")
-    layout: str = _setting(_one_of("dual", "two"), "dual", "how keys lie on disk")
-    index: str = _setting(_one_of("memory", "disk"), "memory", "where subscriptions are looked up")
+    layout: str = _setting(OneOf("dual", "two"), "dual", "how keys lie on disk")
+    index: str = _setting(OneOf("memory", "disk"), "memory", "where subscriptions are looked up")
     algorithm: str = _setting(
         _algorithm, "auto", "how subscriptions are found in memory: `auto`, `linear`, or one of the papers'"
     )
     history: str = _setting(_some, "", "path or URL of the history table")
-    delivery: str = _setting(
-        _one_of("exactly-once", "at-least-once"), "exactly-once", "what a notification is promised"
-    )
-    notification_format: str = _setting(_one_of("avro", "json"), "avro", "how notifications are written")
+    delivery: str = _setting(OneOf("exactly-once", "at-least-once"), "exactly-once", "what a notification is promised")
+    notification_format: str = _setting(OneOf("avro", "json"), "avro", "how notifications are written")
     schema_registry_url: str | None = _setting(_some, None, "Confluent schema registry; none: single-object encoding")
     catalog: Path | None = _setting(_path, None, "TOML file that declares attributes, their types and domains")
     jars_dir: Path = _setting(_path, _home() / (".jars" if CLONE else "jars"), "where the jars for Kafka and Spark are")

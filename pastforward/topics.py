@@ -26,7 +26,7 @@ LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, e
 TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
-CONNECT_TRIES: Final = 6  # of a second each: a broker that restarts is back by then
+CONNECT_TRIES: Final = 4  # of a second each: whoever waits at a keyboard is told within five
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -87,6 +87,11 @@ class Topics:
     def live(self) -> str:
         """Changelog of the matcher: each live subscription, and how far its partition has come."""
         return self._of_version("live-changelog")
+
+
+def group_of(settings: Settings, version: int) -> str:
+    """The consumer group of the workers, and what their transactional ids begin with: one for each version of the routing."""
+    return settings.application if version == 1 else f"{settings.application}-{version}"
 
 
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
@@ -220,6 +225,22 @@ def existing(admin: AdminClient) -> dict[str, int]:
     """Name and partition count of every topic of the cluster."""
     metadata = admin.list_topics(timeout=TIMEOUT)
     return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+
+def check_there(settings: Settings, bootstrap: str, there: Iterable[str]) -> None:
+    """Whether the topics of that prefix are among those of the cluster; an error that says what to do, if not."""
+    names = set(there)
+    inputs = Topics(settings.topic_prefix)
+    missing = [name for name in (inputs.subscriptions, inputs.publications) if name not in names]
+    if not missing:
+        return
+    prefixes = [name.removesuffix("subscriptions") for name in names if name.endswith("subscriptions")]
+    others = sorted(prefix for prefix in prefixes if Topics(prefix).publications in names)
+    known = f"; the prefixes that have topics there are: {', '.join(map(repr, others))}" if others else ""
+    raise UserError(
+        f"topic {missing[0]} is not there, at {bootstrap}: start a worker or run `pastforward topics`, "
+        f"or set PASTFORWARD_TOPIC_PREFIX{known}"
+    )
 
 
 def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:

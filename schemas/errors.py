@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Final, Literal, TypeAlias
 
+from pastforward.errors import PastforwardError
+
 Kind: TypeAlias = Literal[
     "malformed",  # the bytes are no record
     "unknown_field",
@@ -21,7 +23,7 @@ Kind: TypeAlias = Literal[
 _SHOWN: Final = 500  # characters of an exception's text
 
 
-class SchemaError(ValueError):
+class SchemaError(PastforwardError, ValueError):
     """`kind` is for programs, `reason` for the person who sent the record: what was wrong, what to write instead."""
 
     def __init__(self, kind: Kind, reason: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pastforward.errors import PastforwardError
 
-class ConditionError(ValueError):
+
+class ConditionError(PastforwardError, ValueError):
     """A condition that cannot be taken.
 
     `problem` says what is wrong, `hint` what to write instead (it may be empty), `position` is the character, counted

@@ -69,6 +69,8 @@ _INSTEAD: Final = {
     "UPPER": "Write x REGEXP '(?i)…'",
 }
 
+_SIGNS: Final = {"&&": "AND", "||": "OR"}
+
 
 @dataclass(slots=True)
 class Operand:
@@ -164,6 +166,11 @@ class Lexer:
         return raw
 
     def _unknown(self, character: str, position: int) -> ConditionError:
+        if self._source[position : position + 2] in _SIGNS:
+            sign = self._source[position : position + 2]
+            return self._error(f"{sign} is no operator of conditions", f"Write {_SIGNS[sign]}", position)
+        if character == "!":
+            return self._error("! is no operator of conditions", "Write NOT, or != for unequal", position)
         if character in "+-*/%^|&":
             return self._error(
                 "arithmetic, comments and operators on bits are not part of conditions",

@@ -123,6 +123,11 @@ def _syntax_error(text: str, tokens: Tokens, error: SqlglotError) -> ConditionEr
     return ConditionError(problem, _HINT, text=text, position=position)
 
 
+def _as_text(name: str) -> str:
+    """How the text is written that a name was perhaps meant to be."""
+    return "'" + name.replace("'", "''") + "'"
+
+
 class _Reader:
     """Checks the parser's tree and turns it into ours. Depth is bounded by the lexer; chains of AND and OR are flattened."""
 
@@ -205,8 +210,11 @@ class _Reader:
                 )
             return operand
         if isinstance(node, exp.Column):
+            name = self._attribute(node, whole)
             raise self._error(
-                "two attributes cannot be compared", "Compare each with a constant, or use previous.<attribute>", node
+                "two attributes cannot be compared",
+                f"Compare each with a constant, or use previous.<attribute>; a text stands in single quotes: {_as_text(name)}",
+                node,
             )
         if isinstance(node, exp.Null):
             raise self._error("nothing compares with NULL", "Write x IS NULL or x IS NOT NULL", whole)

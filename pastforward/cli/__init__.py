@@ -8,15 +8,14 @@ import click
 from confluent_kafka import KafkaException
 
 from pastforward.cli import bench as bench_command
-from pastforward.cli import doctor, history, processes, records, routing, scene
+from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions
 from pastforward.cli import setup as setup_command
-from pastforward.client import DeliveryError
-from pastforward.errors import UserError
-from pastforward.schemas import SchemaError
+from pastforward.cli.suggest import Commands
+from pastforward.errors import PastforwardError
 from pastforward.topics import text_of
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="pastforward")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def root(debug: bool) -> None:
@@ -36,6 +35,10 @@ for command in (
     records.publish,
     records.watch,
     records.explain,
+    subscriptions.subscriptions,
+    letters.letters,
+    status.status,
+    status.down,
     history.history,
     routing.routing,
     bench_command.bench,
@@ -68,7 +71,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except (UserError, DeliveryError, SchemaError, KafkaException, OSError) as error:
+    except (PastforwardError, KafkaException, OSError) as error:
         if debug or (isinstance(error, OSError) and error.filename is None):
             raise
         click.secho(f"error: {_line(error)}", fg="red", err=True)

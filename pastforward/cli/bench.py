@@ -9,6 +9,8 @@ from typing import Final
 
 import click
 
+from pastforward.cli.suggest import Commands
+
 MODULES: Final = {
     "codecs": "Encoding and decoding: ours, fastavro, apache avro.",
     "conditions": "Parsing conditions: a known shape, a new one, the structured form.",
@@ -22,7 +24,7 @@ MODULES: Final = {
 }
 
 
-@click.group()
+@click.group(cls=Commands)
 def bench() -> None:
     """Measure. Each figure is a table and a plot.
 

@@ -19,6 +19,7 @@ from pastforward import topics
 from pastforward.broker import bootstrap_of
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.cli.records import MOMENT
+from pastforward.cli.suggest import Commands
 from pastforward.client import Moment, micros
 from pastforward.errors import UserError
 from pastforward.settings import Settings, parse_duration
@@ -32,7 +33,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="For scripts.")
 cores = click.option("--cores", type=click.IntRange(1), help="Cores of a local run; all, if left out.")
 
 
-@click.group()
+@click.group(cls=Commands)
 def history() -> None:
     """Keep, compact, understand and search the history."""
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from pastforward import settings
+from pastforward import settings, topics
+from pastforward.client import Client
 from pastforward.settings import Settings
 
 CONNECTION: Final = ("bootstrap_servers", "topic_prefix", "data_dir", "schema_registry_url")
 WORKER: Final = tuple(settings.KNOWN)
+
+
+@contextmanager
+def open_client(chosen: Settings) -> Iterator[Client]:
+    """A client of a broker that answers and has the topics: what is missing is said at once, in a sentence."""
+    with Client(settings=chosen) as client:
+        there = topics.existing(topics.connect(chosen, client.bootstrap_servers))
+        topics.check_there(chosen, client.bootstrap_servers, there)
+        yield client
 
 
 def with_settings(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -28,7 +39,10 @@ def with_settings(*names: str) -> Callable[[Callable[..., Any]], Callable[..., A
         wrapped: Callable[..., Any] = run
         for name in reversed(names):
             flag = "--" + name.replace("_", "-")
-            wrapped = click.option(flag, name, metavar="…", help=settings.KNOWN[name].metadata["doc"])(wrapped)
+            known = settings.KNOWN[name].metadata
+            parse = known["parse"]
+            values = f"[{'|'.join(parse.choices)}]" if isinstance(parse, settings.OneOf) else "…"
+            wrapped = click.option(flag, name, metavar=values, help=known["doc"])(wrapped)
         return click.option("--config", type=click.Path(path_type=Path), help="Settings file (pastforward.toml).")(
             wrapped
         )

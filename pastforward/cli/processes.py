@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
 from pastforward.cli.setup import prepare_broker
 from pastforward.errors import UserError
 from pastforward.preparation import kernels
-from pastforward.running import web_of
+from pastforward.running import disown, is_ours, own, owner_of, web_of, worker_of
 from pastforward.settings import Settings
 
 READY_TIMEOUT: Final = 120.0  # seconds; a large local state is read first
@@ -38,38 +38,68 @@ class Stopped(Exception):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turns SIGTERM and SIGINT into an exception, so that everything started is stopped on the way out."""
+    """Turns SIGTERM, SIGINT and the end of the terminal into an exception, so that everything started is stopped on the way out."""
+    ends = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+        ends.append(signal.SIGHUP)
 
     def stop(number: int, frame: FrameType | None) -> None:
         # once is enough: a second signal must not interrupt the stopping
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for each in ends:
+            signal.signal(each, signal.SIG_IGN)
         raise Stopped
 
-    before = [signal.signal(s, stop) for s in (signal.SIGTERM, signal.SIGINT)]
+    before = [signal.signal(s, stop) for s in ends]
     try:
         yield
     except Stopped:
         pass
     finally:
-        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        for number, handler in zip(ends, before, strict=True):
             signal.signal(number, handler)
 
 
 @contextmanager
-def kafka(settings: Settings, port: int | None = None) -> Iterator[tuple[str, embedded.Broker | None]]:
-    """The brokers to use: those of the settings, or an embedded one, stopped at the end if it was started here."""
+def kafka(
+    settings: Settings, port: int | None = None, *, adopt: bool = False
+) -> Iterator[tuple[str, embedded.Broker | None]]:
+    """The brokers to use: those of the settings, or an embedded one, stopped at the end if it was started or adopted here."""
     if settings.bootstrap_servers:
         yield settings.bootstrap_servers, None
         return
     prepare_broker(settings, console)
     with console.status("starting Kafka"):
         running = embedded.start(settings, port)
+    adopted = adopt and not running.started and owner_of(settings) is None
+    if not running.started:
+        mine = "it ends with this command" if adopted else "somebody else looks after it"
+        console.print(f"an embedded broker runs already (process {running.pid}): {mine}", highlight=False)
     try:
         yield running.bootstrap, running
     finally:
-        if running.started:
+        if running.started or adopted:
             running.stop()
+
+
+def wait_ready(check: Callable[[], None], ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT
+    while time.monotonic() < deadline:
+        check()
+        if ready():
+            return
+        time.sleep(0.1)
+    raise UserError(f"the worker is not ready after {READY_TIMEOUT:.0f} s; see its messages above")
+
+
+def is_ready(settings: Settings, pid: int) -> bool:
+    web = web_of(settings, pid)
+    if web is None:
+        return False
+    try:
+        with urllib.request.urlopen(f"{web}/ready", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:  # not yet
+        return False
 
 
 class WorkerProcess:
@@ -90,23 +120,7 @@ class WorkerProcess:
             raise UserError(f"the worker has ended with code {self._process.returncode}; its messages are above")
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT
-        while time.monotonic() < deadline:
-            self.check()
-            if self._ready():
-                return
-            time.sleep(0.1)
-        raise UserError(f"the worker is not ready after {READY_TIMEOUT:.0f} s; see its messages above")
-
-    def _ready(self) -> bool:
-        web = web_of(self._settings, self._process.pid)
-        if web is None:
-            return False
-        try:
-            with urllib.request.urlopen(f"{web}/ready", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except OSError:  # not yet
-            return False
+        wait_ready(self.check, lambda: is_ready(self._settings, self._process.pid))
 
     def stop(self) -> None:
         if self._process.poll() is None:
@@ -118,19 +132,63 @@ class WorkerProcess:
                 self._process.wait()
 
 
+class AdoptedWorker:
+    """A worker that an earlier command has left behind."""
+
+    def __init__(self, settings: Settings, pid: int) -> None:
+        self._settings, self._pid = settings, pid
+
+    def check(self) -> None:
+        if not is_ours(self._pid):
+            raise UserError(f"the worker that ran already (process {self._pid}) has ended; start again")
+
+    def wait_ready(self) -> None:
+        wait_ready(self.check, lambda: is_ready(self._settings, self._pid))
+
+    def stop(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
+        deadline = time.monotonic() + 30
+        while is_ours(self._pid):
+            if time.monotonic() > deadline:
+                os.kill(self._pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+
+def start_worker(settings: Settings, bootstrap: str, adopt: bool) -> WorkerProcess | AdoptedWorker:
+    pid = worker_of(settings) if adopt else None
+    if pid is None:
+        return WorkerProcess(settings, bootstrap)
+    console.print(f"a worker runs already (process {pid}): it ends with this command", highlight=False)
+    return AdoptedWorker(settings, pid)
+
+
 @contextmanager
-def system(settings: Settings, port: int | None = None) -> Iterator[tuple[str, WorkerProcess, embedded.Broker | None]]:
-    """Broker, topics and a ready worker."""
+def system(
+    settings: Settings, port: int | None = None, *, adopt: bool = False
+) -> Iterator[tuple[str, WorkerProcess | AdoptedWorker, embedded.Broker | None]]:
+    """Broker, topics and a ready worker. `adopt`: what an earlier command has left behind in the data directory is taken over."""
     kernels.prepare(console)
-    with kafka(settings, port) as (bootstrap, running):
+    with kafka(settings, port, adopt=adopt) as (bootstrap, running):
         topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
-        process = WorkerProcess(settings, bootstrap)
+        process = start_worker(settings, bootstrap, adopt)
         try:
             with console.status("starting a worker"):
                 process.wait_ready()
             yield bootstrap, process, running
         finally:
             process.stop()
+
+
+@contextmanager
+def owned(settings: Settings, command: str) -> Iterator[None]:
+    """While it is so, another command knows that somebody looks after what runs here."""
+    if owner_of(settings) is None:
+        own(settings, command)
+    try:
+        yield
+    finally:
+        disown(settings)
 
 
 def announce(bootstrap: str) -> None:
@@ -144,10 +202,17 @@ def announce(bootstrap: str) -> None:
 def up(settings: Settings, port: int | None) -> None:
     """Start broker, topics and a worker; print bootstrap.servers=HOST:PORT once ready.
 
+    What an earlier one has left behind in the data directory is taken over. It all ends with this command, or its terminal.
+
     \b
     Example: pastforward up --partitions 8 --hot-window 10m
     """
-    with stoppable(), system(settings, port) as (bootstrap, process, running):
+    other = owner_of(settings)
+    if other is not None and other[0] == "up":
+        raise UserError(
+            f"`pastforward up` runs already in {settings.data_dir} (process {other[1]}); `pastforward down` ends it"
+        )
+    with stoppable(), owned(settings, "up"), system(settings, port, adopt=True) as (bootstrap, process, running):
         announce(bootstrap)
         while True:
             process.check()
@@ -169,9 +234,10 @@ def broker(settings: Settings, port: int | None) -> None:
         announce(bootstrap)
         if running is None or not running.started:
             return
-        while True:
-            running.check()
-            time.sleep(0.5)
+        with owned(settings, "broker"):
+            while True:
+                running.check()
+                time.sleep(0.5)
 
 
 @click.command()

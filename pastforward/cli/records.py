@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pastforward.cli.options import CONNECTION, with_settings
-from pastforward.client import Client, Moment
+from pastforward.cli.options import CONNECTION, open_client, with_settings
+from pastforward.client import Instant, Moment, Notification, micros
 from pastforward.errors import UserError
 from pastforward.matching.conditions.printing import name_text, value_text
 from pastforward.matching.conditions.values import Value
-from pastforward.schemas import Best, BestOffer, Content, Notification, Publication, SchemaError, decode_publication
+from pastforward.schemas import Best, BestOffer, Content, Publication, SchemaError, decode_publication
 from pastforward.schemas.codec import finite_json, to_json
 from pastforward.schemas.plain import plain_content
 from pastforward.schemas.records import Deliver, Prefer, Scope, Semantics, TimeBasis
@@ -45,9 +45,9 @@ class MomentType(click.ParamType):
                 micros = parse_duration(text[1:])
                 return timedelta(microseconds=-micros if text[0] == "-" else micros)
             if text.lstrip("-").isdigit():
-                return int(text)
-            return micros_of_text(text, "the time")
-        except (ValueError, SchemaError):
+                return Instant.of(int(text))
+            return Instant.of(micros_of_text(text, "the time"))
+        except (ValueError, OverflowError):
             self.fail(f"{text!r} is no time; write -10m, +1h, 2026-01-31T12:00:00Z or integer microseconds", param, ctx)
 
 
@@ -101,7 +101,7 @@ def subscribe(
     Example: pastforward subscribe --topic 1.4 --from -10m --where "kind = 'accident' AND severity >= 3"
     """
     _check(where)
-    with Client(settings=settings) as client:
+    with open_client(settings) as client:
         handle = client.subscribe(
             where,
             subscriber_id=subscriber or getpass.getuser(),
@@ -119,7 +119,9 @@ def subscribe(
     if as_json:
         click.echo(json.dumps({"subscription_id": record.subscription_id, "subscriber_id": record.subscriber_id}))
     else:
-        click.echo(f"subscription {record.subscription_id} of {record.subscriber_id}")
+        click.echo(
+            f"subscription {record.subscription_id} at {_place(record.topic)}, for subscriber {record.subscriber_id!r}"
+        )
 
 
 def _check(where: str | None) -> None:
@@ -133,6 +135,18 @@ def _check(where: str | None) -> None:
         raise UserError(f"the condition cannot be taken: {error}") from error
 
 
+def _check_ahead(option: str, moment: Moment, so: str) -> None:
+    """A time that is over helps nobody, and is mostly a slip: -1m for +1m."""
+    at = micros(moment)
+    if at is not None and at <= time.time_ns() // 1000:
+        shown = datetime_of(at).isoformat(timespec="milliseconds")
+        raise UserError(f"{option} is {shown}, which is past: {so}; write +10m for ten minutes from now")
+
+
+def _place(topic: str) -> str:
+    return f"topic {topic}" if topic else "the root topic"
+
+
 @click.command()
 @click.argument("subscription_ids", nargs=-1, required=True)
 @with_settings(*CONNECTION)
@@ -142,10 +156,17 @@ def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
     \b
     Example: pastforward unsubscribe 4f1c2b
     """
-    with Client(settings=settings) as client:
+    with open_client(settings) as client:
+        unknown = [name for name in subscription_ids if client.subscription(name) is None]
         for name in subscription_ids:
-            client.unsubscribe(name)
-            click.echo(f"withdrawn {name}")
+            if name not in unknown:
+                client.unsubscribe(name)
+                click.echo(f"withdrawn {name}")
+    if unknown:
+        raise UserError(
+            f"there is no subscription {', '.join(map(repr, unknown))}: withdrawn before, or never sent; "
+            f"`pastforward subscriptions list` shows those that stand"
+        )
 
 
 @click.command()
@@ -186,16 +207,25 @@ def publish(
              pastforward publish --file publications.jsonl
              pastforward publish --topic 7.1 --where "price >= 100" --best price --expires +10m lot=painting
     """
-    with Client(settings=settings) as client:
-        if file is not None:
-            if attributes:
-                raise UserError("give either attributes or --file, not both")
+    if file is not None:
+        if attributes:
+            raise UserError("give either attributes or --file, not both")
+        with open_client(settings) as client:
             count = client.publish_many(_lines(file))
-            click.echo(json.dumps({"published": count}) if as_json else f"published {count}")
-            return
-        _check(where)
+        if not count:
+            raise UserError(f"nothing to publish: {file.name} has no line; write a JSON object on each")
+        click.echo(json.dumps({"published": count}) if as_json else f"published {count}")
+        return
+    if not attributes and where is None:
+        raise UserError(
+            "nothing to publish: write attributes as name=value, a condition with --where, or --file with JSON lines"
+        )
+    content = _attributes(attributes)
+    _check(where)
+    _check_ahead("--expires", expires_at, "nobody would be notified")
+    with open_client(settings) as client:
         name = client.publish(
-            _attributes(attributes),
+            content,
             topic=topic,
             publication_id=publication_id,
             publisher_id=publisher,
@@ -279,7 +309,7 @@ def watch(
     if of_best and (recipient or since is not None):
         raise UserError("--best shows all best offers as they stand: leave out --recipient and --since")
     console = Console()
-    with Client(settings=settings) as client:
+    with open_client(settings) as client:
         seen: Iterator[Notification | BestOffer] = (
             client.best_offers(timeout=timeout)
             if of_best
@@ -296,7 +326,7 @@ def watch(
 
 
 def _plain(record: Notification | BestOffer) -> dict[str, Any]:
-    fields = asdict(record)
+    fields = asdict(record.record if isinstance(record, Notification) else record)
     if isinstance(record, Notification) and record.content is not None:
         carried = json.loads(to_json(finite_json(plain_content(record.content))))  # as on the topic
         fields["content"] = {name: value for name, value in carried.items() if value is not None}
@@ -319,7 +349,7 @@ def _offer_line(offer: BestOffer) -> Text:
 
 def _line(notification: Notification) -> Text:
     line = Text()
-    line.append(datetime_of(notification.matched_at).strftime("%H:%M:%S.%f")[:-3], "dim")
+    line.append(notification.matched_at.strftime("%H:%M:%S.%f")[:-3], "dim")
     line.append(f" {notification.phase:8}", PHASES[notification.phase])
     line.append(f" {notification.recipient_id} ")
     line.append(notification.subscription_id, "bold")
@@ -368,7 +398,7 @@ def explain(settings: Settings, subscription_id: str, publication_id: str, as_js
     """
     from pastforward.streams.explain import Explainer  # the streams take a second to import
 
-    with Client(settings=settings) as client, Console(stderr=True).status("reading") as status:
+    with open_client(settings) as client, Console(stderr=True).status("reading") as status:
         explainer = Explainer(
             settings,
             client.bootstrap_servers,

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from pastforward.broker import bootstrap_of
 from pastforward.cli.options import CONNECTION, with_settings
+from pastforward.cli.suggest import Commands
 from pastforward.errors import UserError
 from pastforward.schemas import SchemaError, Withdrawal, decode_publication, decode_subscription
 from pastforward.settings import Settings
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pastforward.streams.worker.routing_change import Step
 
 
-@click.group()
+@click.group(cls=Commands)
 def routing() -> None:
     """Compare routing schemes, and change the one in force."""
 

@@ -13,11 +13,10 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from pastforward.client import Client
+from pastforward.client import Client, Notification
 from pastforward.demo.screen import Story, draw, plain_line
 from pastforward.demo.world import DRIVER_LEVEL, INCIDENT_LEVEL, REMEMBERED, Driver, Incident, World
 from pastforward.matching.conditions.values import Point
-from pastforward.schemas import Notification
 from pastforward.settings import Settings
 from pastforward.state import cell_of
 

@@ -13,9 +13,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from pastforward.client import Notification
 from pastforward.demo.world import KINDS, REGION, World
 from pastforward.matching.conditions.values import Point
-from pastforward.schemas import Notification
 
 GLOW: Final = 1.5  # seconds that a driver stays lit after a notification
 STYLES: Final = {"past": "bold black on yellow", "live": "bold black on green"}

@@ -19,6 +19,7 @@ from pastforward.streams.routing import Catalog, Directory, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.streams.transport.connection import Connection
 from pastforward.streams.transport.readback import bounds
+from pastforward.topics import group_of as group_of
 
 log = logging.getLogger("pastforward.directory")
 
@@ -27,11 +28,6 @@ POLL_MS: Final = 100  # news end the wait at once; a takeover waits for its end
 
 
 Said = tuple[str, int, bytes, bytes]  # topic, partition, key, value
-
-
-def group_of(settings: Settings, version: int) -> str:
-    """The consumer group of the workers, and what their transactional ids begin with: one for each version of the routing."""
-    return settings.application if version == 1 else f"{settings.application}-{version}"
 
 
 def read_directory(settings: Settings, bootstrap: str) -> View:

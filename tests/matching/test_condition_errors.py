@@ -32,6 +32,13 @@ def error_of(text: str) -> ConditionError:
         ("", 0, "empty"),
         ("  \n", 0, "empty"),
         ("speed > limit", 8, "two attributes"),
+        ("kind = accident", 7, "a text stands in single quotes: 'accident'"),
+        ('kind = "accident"', 7, "a text stands in single quotes: 'accident'"),
+        ('kind = "the driver\'s"', 7, "a text stands in single quotes: 'the driver''s'"),
+        ("x = 1 && y = 2", 6, "&& is no operator of conditions. Write AND"),
+        ("x = 1 || y = 2", 6, "|| is no operator of conditions. Write OR"),
+        ("x = 1 & y = 2", 6, "operators on bits"),
+        ("!(x = 1)", 0, "Write NOT"),
         ("speed + 1 > 2", 6, "arithmetic"),
         ("speed - 1 > 2", 6, "arithmetic"),
         ("speed-1 > 2", 5, "arithmetic"),
@@ -103,7 +110,8 @@ def test_an_error_in_a_known_shape_points_at_the_place_too() -> None:
 
 def test_message_shows_place_problem_and_hint() -> None:
     assert str(error_of("speed > limit")) == (
-        "at character 9, near 'limit': two attributes cannot be compared. Compare each with a constant, or use previous.<attribute>"
+        "at character 9, near 'limit': two attributes cannot be compared. Compare each with a constant, or use previous.<attribute>; "
+        "a text stands in single quotes: 'limit'"
     )
 
 

@@ -14,10 +14,13 @@ from pathlib import Path
 import click
 import pytest
 
-from pastforward import settings
+from pastforward import Client, settings
 from pastforward.broker import Broker
 from pastforward.cli import root
 from pastforward.cli.options import as_flags
+from pastforward.running import is_ours
+from pastforward.schemas import SchemaError, dead_letter, encode
+from pastforward.topics import connect, ensure
 from tests.conftest import ROOT, StartWorker
 from tests.forks import Forked
 
@@ -38,7 +41,8 @@ def test_all_names_of_the_documentation_exist() -> None:
     assert names >= {
         *("up", "broker", "worker", "topics", "subscribe", "unsubscribe", "publish", "watch", "explain", "bench"),
         *("demo", "doctor", "history ingest", "history compact", "history statistics", "history backfill"),
-        *("history query", "routing propose", "routing apply", "routing abort"),
+        *("history query", "routing propose", "routing apply", "routing abort", "subscriptions list"),
+        *("subscriptions show", "dead-letters list", "dead-letters show", "dead-letters resend", "status", "down"),
     }
 
 
@@ -52,7 +56,24 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
     ("arguments", "environment", "says"),
     [
         (["topics"], {"PASTFORWARD_PARTITION": "4"}, "did you mean PASTFORWARD_PARTITIONS?"),
-        (["publish", "x=1"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "was not delivered"),
+        (["publish", "x=1"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka at 127.0.0.1:1"),
+        (
+            ["publish"],
+            {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
+            "nothing to publish: write attributes as name=value",
+        ),
+        (["publish", "--file", "file"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["publish", "x=1", "--expires", "-1m"], {}, "which is past: nobody would be notified; write +10m"),
+        (["subscribe", "--where", "kind = accident"], {}, "a text stands in single quotes: 'accident'"),
+        (["subscriptions", "list"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["dead-letters", "list"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (
+            ["dead-letters", "resend"],
+            {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
+            "name the letters to send again",
+        ),
+        (["status"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
+        (["down"], {}, "nothing runs in"),
         (["topics"], {"PASTFORWARD_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot reach Kafka"),
         (["publish", "x=1"], {}, "start `pastforward up`"),
         (["worker"], {}, "start `pastforward up`"),
@@ -184,7 +205,7 @@ def test_doctor_hides_secrets_and_names_what_is_missing(command: Command, tmp_pa
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_up_says_where_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     environment = {**os.environ, "PASTFORWARD_JARS_DIR": str(ROOT / ".jars")}
     up = subprocess.Popen(
@@ -201,6 +222,51 @@ def test_up_says_where_and_leaves_nothing_behind(tmp_path: Path, number: signal.
     up.send_signal(number)
     assert up.wait(60) == 0
     assert not [pid for pid in ours if Path(f"/proc/{pid}").exists()]
+
+
+def up_in(directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pastforward", "up", "--partitions", "1", "--web-port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=directory,
+        env={**os.environ, "PASTFORWARD_JARS_DIR": str(ROOT / ".jars")},
+    )
+
+
+def first_line(up: subprocess.Popen[str]) -> str:
+    assert up.stdout is not None
+    return up.stdout.readline()
+
+
+@pytest.mark.broker
+def test_up_takes_over_what_one_that_was_killed_has_left_and_down_ends_it(command: Command, tmp_path: Path) -> None:
+    first = up_in(tmp_path)
+    bootstrap = first_line(first)
+    ours = [pid for pid in descendants(first.pid) if pid != first.pid]
+    assert len(ours) >= 2
+    first.kill()
+    first.wait()
+    second = up_in(tmp_path)
+    try:
+        assert first_line(second) == bootstrap
+        assert all(Path(f"/proc/{pid}").exists() for pid in ours)  # the same broker, the same worker
+        third = up_in(tmp_path)
+        assert third.wait(60) == 1
+        assert third.stderr is not None
+        assert "`pastforward up` runs already" in third.stderr.read()
+        done = command("down", cwd=tmp_path)
+        assert (done.returncode, done.stdout.startswith("ended `pastforward up`")) == (0, True), done.stderr
+        assert second.wait(60) == 0
+        assert second.stderr is not None
+        said = second.stderr.read()
+        assert "an embedded broker runs already" in said
+        assert "a worker runs already" in said
+        assert not [pid for pid in ours if is_ours(pid)]
+        assert command("down", cwd=tmp_path).returncode == 1
+    finally:
+        second.kill()
 
 
 def descendants(pid: int) -> list[int]:
@@ -266,3 +332,116 @@ def test_a_key_press_ends_a_command_that_waits_for_a_broker(arguments: list[str]
         process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130, files[1].read_text()
     assert "Traceback" not in files[1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["subscirbe"], "No such command 'subscirbe'. Did you mean `pastforward subscribe`?"),
+        (["history", "injest"], "Did you mean `pastforward history ingest`?"),
+        (["dead-letters", "lst"], "Did you mean `pastforward dead-letters list`?"),
+        (["xyzzy"], "No such command 'xyzzy'. `pastforward --help` lists all."),
+    ],
+)
+def test_an_unknown_command_gets_the_nearest_one(
+    command: Command, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_values_that_an_option_allows_stand_in_its_help(command: Command, tmp_path: Path) -> None:
+    text = command("worker", "--help", cwd=tmp_path).stdout
+    assert "[dual|two]" in text
+    assert "[exactly-once|at-least-once]" in text
+    assert "[dewey|ferry|pan" in text
+
+
+@pytest.mark.broker
+def test_what_is_missing_is_one_sentence(command: Command, flags: list[str], tmp_path: Path) -> None:
+    for arguments in (["watch"], ["subscribe"], ["publish", "x=1"], ["subscriptions", "list"], ["status"]):
+        done = command(*arguments, *flags[:2], "--topic-prefix", "nobodys.", cwd=tmp_path)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("error: topic nobodys.subscriptions is not there, at 127.0.0.1:")
+        assert "'cli.'" in line  # the prefixes that there are
+
+
+@pytest.mark.broker
+def test_subscriptions_are_listed_and_shown(command: Command, flags: list[str], tmp_path: Path) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        done = command(*arguments, *flags, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    run("subscribe", "--id", "lists-1", "--subscriber", "lister", "--topic", "9.1", "--where", "x > 1", "--to", "+1h")
+    said = run("subscribe", "--id", "lists-2", "--subscriber", "lister")
+    assert said == "subscription lists-2 at the root topic, for subscriber 'lister'\n"
+    run("subscribe", "--id", "lists-3", "--subscriber", "lister", "--from", "-2h", "--to", "-1h")
+    run("subscribe", "--id", "lists-4", "--subscriber", "lister")
+    run("unsubscribe", "lists-4")
+    rows = [json.loads(line) for line in run("subscriptions", "list", "--subscriber", "lister", "--json").splitlines()]
+    assert [(row["subscription_id"], row["state"]) for row in rows] == [
+        ("lists-1", "live"),
+        ("lists-2", "live"),
+        ("lists-3", "ended"),
+    ]
+    table = run("subscriptions", "list", "--subscriber", "lister", "--state", "live")
+    assert "x > 1" in table
+    assert "2 subscriptions" in table
+    shown = json.loads(run("subscriptions", "show", "lists-1", "--json"))
+    assert (shown["topic"], shown["where"], shown["subscriber_id"]) == ("9.1", "x > 1", "lister")
+    assert "there is no subscription 'lists-4'" in run("subscriptions", "show", "lists-4", code=1)
+    assert "there is no subscription 'lists-4'" in run("unsubscribe", "lists-4", code=1)
+
+
+@pytest.mark.broker
+def test_dead_letters_are_listed_shown_and_sent_again(command: Command, flags: list[str], tmp_path: Path) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        done = command(*arguments, *flags, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    with Client(flags[1], settings=settings.load({"topic_prefix": "cli."}, environment={})) as client:
+        client._send("cli.subscriptions", [("letter-bad", b'{"subscriber_id": "a", "where": "x >"}')])
+        # one that was refused by workers of an earlier version, and would be taken now
+        letter = dead_letter(
+            "cli.publications", 0, 0, 1, SchemaError("bad_value", "once"), b"letter-good", b'{"topic": "1"}'
+        )
+        client._send("cli.dead-letters", [("letter-good", encode(letter))])
+        refusal = next(client.refusals(timeout=60))
+        assert refusal.name == "letter-bad"
+    rows = {
+        row["id"]: row for row in map(json.loads, run("dead-letters", "list", "--since", "-1h", "--json").splitlines())
+    }
+    assert (rows["letter-bad"]["kind"], rows["letter-bad"]["of"]) == ("bad_condition", "subscriptions")
+    assert rows["letter-bad"]["letter"] == refusal.place
+    assert "2 dead letters" in run("dead-letters", "list")
+    shown = json.loads(run("dead-letters", "show", rows["letter-bad"]["letter"], "--json"))
+    assert shown["value"] == '{"subscriber_id": "a", "where": "x >"}'
+    assert shown["sent again it would be"].startswith("refused: at character 4")
+    places = [rows["letter-bad"]["letter"], rows["letter-good"]["letter"]]
+    said = run("dead-letters", "resend", *places, "--dry-run", "--json", code=1)
+    assert [each["outcome"][:16] for each in json.loads(said)] == ["would be refused", "would be sent"]
+    assert run("dead-letters", "resend", "--all", "--kind", "bad_value") == f"{places[1]} letter-good: sent\n"
+    with Client(flags[1], settings=settings.load({"topic_prefix": "cli."}, environment={})) as client:
+        found = client.publication("letter-good")
+        assert found is not None
+        assert found.topic == "1"
+    done = command("dead-letters", "show", "7-7", *flags, cwd=tmp_path)
+    assert (done.returncode, "there is no dead letter '7-7'" in done.stderr) == (1, True)
+
+
+@pytest.mark.broker
+def test_status_says_what_runs_and_how_far_it_is(command: Command, flags: list[str], tmp_path: Path) -> None:
+    done = command("status", "--json", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["bootstrap"], found["prefix"], found["routing_version"]) == (flags[1], "cli.", 1)
+    assert len(found["workers"]) == 1
+    assert set(found["lag"]) == {"subscriptions", "publications", "rendezvous"}
+    assert "still to read: " in command("status", *flags, cwd=tmp_path).stdout
+    ensure(chosen := settings.load({"topic_prefix": "idle."}, environment={}), connect(chosen, flags[1]))
+    done = command("status", *flags[:2], "--topic-prefix", "idle.", cwd=tmp_path)
+    assert (done.returncode, "no worker has ever run here" in done.stdout) == (3, True)

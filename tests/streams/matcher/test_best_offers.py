@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pastforward.broker import Broker
-from pastforward.client import Best, Client
+from pastforward.client import Best, Client, Instant
 from pastforward.settings import load
 from tests.conftest import Command
 from tests.outside import PATIENCE, Outside
@@ -99,7 +99,7 @@ def test_client_and_command_line(broker: Broker, outside: Outside, command: Comm
         assert done.returncode == 0, done.stderr
         for number in (1, 2):
             outside.stored(f"{name}-{number}")
-        client.subscribe("price <= 9", topic="77.3", subscriber_id="anna", starts_at=0)
+        client.subscribe("price <= 9", topic="77.3", subscriber_id="anna", starts_at=Instant.of(0))
         values = {}
         for offer in client.best_offers(timeout=PATIENCE):
             values[offer.publication_id] = offer.value

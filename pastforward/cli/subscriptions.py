@@ -1,0 +1,125 @@
+"""`pastforward subscriptions …`: what stands on the topics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pastforward.cli.options import CONNECTION, open_client, with_settings
+from pastforward.cli.suggest import Commands
+from pastforward.client import Instant, Standing
+from pastforward.errors import UserError
+from pastforward.schemas.acceptance import normal_form
+from pastforward.settings import Settings
+
+SHOWN = 100  # rows of a table, if nobody says otherwise
+WIDE = 60  # characters of a condition in a table
+
+
+@click.group(cls=Commands)
+def subscriptions() -> None:
+    """List and show the subscriptions that stand."""
+
+
+@subscriptions.command("list")
+@click.option("--subscriber", help="Only those of this subscriber.")
+@click.option("--state", type=click.Choice(["live", "ended"]), help="Only those in this state.")
+@click.option("--limit", type=click.IntRange(0), help=f"Rows to print; {SHOWN} for a table, 0 for all.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@with_settings(*CONNECTION)
+def list_(settings: Settings, subscriber: str | None, state: str | None, limit: int | None, as_json: bool) -> None:
+    """List subscriptions: id, subscriber, topic, window, condition.
+
+    \b
+    Example: pastforward subscriptions list --subscriber anna
+    """
+    with open_client(settings) as client:
+        found = client.subscriptions(subscriber)
+    found = [each for each in found if state is None or each.state == state]
+    most = limit if limit is not None else (0 if as_json else SHOWN)
+    shown = found[:most] if most else found
+    if as_json:
+        for each in shown:
+            click.echo(json.dumps(as_fields(each)))
+        return
+    table = Table("subscription", "subscriber", "topic", "from", "to", "condition", box=None, header_style="bold")
+    for each in shown:
+        to = "" if each.ends_at is None else f"{_time(each.ends_at)}{' (ended)' if each.state == 'ended' else ''}"
+        table.add_row(
+            each.subscription_id,
+            each.subscriber_id,
+            each.record.topic or "the root",
+            _time(each.starts_at),
+            to,
+            _short(condition_of(each)),
+        )
+    if shown:
+        Console().print(table)
+    rest = f", {len(found) - len(shown)} more: --limit 0 shows all" if len(found) > len(shown) else ""
+    click.echo(f"{len(found)} subscription{'' if len(found) == 1 else 's'}{rest}")
+
+
+@subscriptions.command()
+@click.argument("subscription_id")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION)
+def show(settings: Settings, subscription_id: str, as_json: bool) -> None:
+    """Show one subscription as it stands.
+
+    \b
+    Example: pastforward subscriptions show 4f1c2b
+    """
+    with open_client(settings) as client:
+        found = client.subscription(subscription_id)
+    if found is None:
+        raise UserError(f"there is no subscription {subscription_id!r}: withdrawn, or never sent")
+    if as_json:
+        click.echo(json.dumps(as_fields(found)))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in as_fields(found).items():
+        table.add_row(name, "the root" if name == "topic" and not value else str(value))
+    Console().print(table)
+
+
+def condition_of(standing: Standing) -> str:
+    """As SQL, also if it came in the structured form."""
+    where = standing.record.where
+    if where is None or isinstance(where, str):
+        return where or ""
+    from pastforward.matching import Condition
+
+    return str(Condition(normal_form(where)))
+
+
+def as_fields(standing: Standing) -> dict[str, Any]:
+    """Times as RFC 3339; what is left at its default is left out."""
+    record = standing.record
+    fields: dict[str, Any] = {
+        "subscription_id": record.subscription_id,
+        "subscriber_id": record.subscriber_id,
+        "state": standing.state,
+        "version": standing.version,
+        "arrived_at": standing.arrived_at.isoformat(),
+        "topic": record.topic,
+        "scope": record.scope,
+        "starts_at": standing.starts_at.isoformat(),
+        "ends_at": None if standing.ends_at is None else standing.ends_at.isoformat(),
+        "time": record.time,
+        "where": condition_of(standing) or None,
+        "semantics": record.semantics,
+        "self_join": record.self_join or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _time(moment: Instant) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDE else text[: WIDE - 1] + "…"

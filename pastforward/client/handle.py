@@ -1,0 +1,144 @@
+"""What `subscribe` returns."""
+
+from __future__ import annotations
+
+import logging
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from pastforward.client.complete import Completion
+from pastforward.client.delivery import Receipt
+from pastforward.client.moments import Moment, seconds_of
+from pastforward.client.notification import Notification
+from pastforward.client.stream import Stream
+from pastforward.errors import NotTaken, PastforwardError
+from pastforward.schemas import Subscription
+
+if TYPE_CHECKING:
+    from pastforward.client.client import Client
+
+LOOK: Final = 1.0  # seconds without a notification until it is asked whether the subscription was refused
+PAUSE: Final = (0.005, 0.1)  # seconds between two looks at what the workers have done, at first and at most
+
+log = logging.getLogger("pastforward.client")
+
+
+class Handle:
+    """A subscription that was sent. `with` withdraws it at the end.
+
+    Iterating gives its own notifications, from before it was sent: none of the past is missed. Only one thread may iterate.
+    """
+
+    def __init__(self, client: Client, subscription: Subscription, receipt: Receipt, begin: tuple[int, int]) -> None:
+        """`begin`: partition and offset of the notifications before the subscription was sent."""
+        self._client = client
+        self.subscription = subscription
+        self._receipt, self._begin = receipt, begin
+        self._stream: Stream[Notification] | None = None
+        self._taken = False
+        self._completion: Completion | None = None
+
+    @property
+    def subscription_id(self) -> str:
+        return self.subscription.subscription_id
+
+    @property
+    def version(self) -> str:
+        """As notifications carry it. The same record sent again is no new version: then they carry the earlier one."""
+        return f"{self._receipt.partition}-{self._receipt.offset}"
+
+    def unsubscribe(self) -> None:
+        """Withdraws it. What it was notified of until then can still be read."""
+        self._client.unsubscribe(self.subscription_id)
+
+    def replace(self, **changes: Any) -> None:
+        """Sends it with other values of what `subscribe` takes. The handle goes on with the notifications of both versions."""
+        other = self._client.replace(self.subscription_id, **changes)
+        self.subscription, self._receipt = other.subscription, other._receipt
+        self._taken, self._completion = False, None
+
+    def extend(self, ends_at: Moment) -> None:
+        """Another end of its window; None: no end."""
+        self.replace(ends_at=ends_at)
+
+    # ------------------------------------------------------------ what became of it
+
+    def wait(self, timeout: float | None = 30.0) -> None:
+        """Returns when the router has taken it. Raises `Refused` with the reason of its dead letter, or `NotTaken` when time is over."""
+        allowed = seconds_of(timeout)
+        deadline = None if allowed is None else time.monotonic() + allowed
+        pause = PAUSE[0]
+        while not self._look():
+            if deadline is not None and time.monotonic() >= deadline:
+                raise NotTaken(
+                    f"no worker has taken subscription {self.subscription_id!r} within {allowed:g} s: does one run, and keep up?"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSE[1])
+
+    def _look(self) -> bool:
+        """Whether it was taken."""
+        if not self._taken:
+            self._taken = self._client._was_taken(self.subscription_id, self._receipt)
+        return self._taken
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that was there before it has been read from this handle: the past of the hot window and of the history."""
+        if self._completion is None:
+            self._completion = self._client._completion(self.subscription_id, self._receipt, self._begin[0])
+        if not self._completion.done:
+            return False
+        assert self._completion.end is not None
+        return self._reading().positions[self._begin[0]] >= self._completion.end
+
+    # ------------------------------------------------------------ its notifications
+
+    @property
+    def token(self) -> str:
+        """The place behind what was read last: `client.notifications(subscriber_id, after=token)` goes on there."""
+        return self._reading().token
+
+    def __iter__(self) -> Handle:
+        return self
+
+    def __next__(self) -> Notification:
+        stream = self._reading()
+        while not stream.ended:
+            found = stream.next(None if self._taken else LOOK)
+            if found is not None:
+                self._taken = True
+                return found
+            if not stream.ended and not self._taken:
+                self._look()
+        stream.close()
+        raise StopIteration
+
+    def next(self, timeout: float | None = 0.0) -> Notification | None:
+        """The next one, if it comes within `timeout` seconds."""
+        return self._reading().next(timeout)
+
+    def _reading(self) -> Stream[Notification]:
+        if self._stream is None:
+            self._stream = self._client._own_notifications(self.subscription, self._begin)
+        return self._stream
+
+    def close(self) -> None:
+        """Ends the iterator. The subscription stays."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        try:
+            self.unsubscribe()
+        except PastforwardError as failure:
+            if kind is None:
+                raise
+            log.warning("subscription %s was not withdrawn: %s", self.subscription_id, failure)

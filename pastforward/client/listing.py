@@ -1,0 +1,198 @@
+"""What stands on the input topics: subscriptions as they are in force, and a publication by its id."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from pastforward import topics
+from pastforward.client.moments import Instant, now_micros
+from pastforward.client.offsets import Offsets
+from pastforward.client.partitions import partition_of
+from pastforward.client.refusals import Refusal
+from pastforward.errors import BrokerError
+from pastforward.schemas import (
+    Publication,
+    Registry,
+    SchemaError,
+    Subscription,
+    decode_dead_letter,
+    decode_publication,
+    decode_subscription,
+)
+from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.settings import Settings
+
+State = Literal["live", "ended"]
+CHUNK: Final = 10_000  # messages that are taken at once
+SILENCE: Final = 30.0  # seconds without an answer of the broker
+KNOWN: Final = 10_000  # conditions that need not be read again: those of many subscriptions are the same
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A subscription in force, as its record on the topic says it."""
+
+    record: Subscription
+    version: str
+    arrived_at: Instant
+
+    @property
+    def subscription_id(self) -> str:
+        return self.record.subscription_id
+
+    @property
+    def subscriber_id(self) -> str:
+        return self.record.subscriber_id
+
+    @property
+    def starts_at(self) -> Instant:
+        """Where its window begins: with its arrival, if it does not say."""
+        return self.arrived_at if self.record.starts_at is None else Instant.of(self.record.starts_at)
+
+    @property
+    def ends_at(self) -> Instant | None:
+        return None if self.record.ends_at is None else Instant.of(self.record.ends_at)
+
+    @property
+    def state(self) -> State:
+        """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window."""
+        return "ended" if self.record.ends_at is not None and self.record.ends_at <= now_micros() else "live"
+
+
+@lru_cache(KNOWN)
+def _accept_condition(where: str | None, self_join: bool) -> None:
+    """Of a subscription whose other fields its decoder has checked."""
+    accept_subscription(Subscription("any", "any", where=where, self_join=self_join))
+
+
+@dataclass(slots=True)
+class _Entry:
+    """The version of an id that stands after all that was read. `value` None: withdrawn."""
+
+    order: tuple[int, int, int]  # arrival, partition, offset
+    value: bytes | None
+
+
+class Listing:
+    def __init__(self, settings: Settings, bootstrap: str, offsets: Offsets, registry: Registry | None) -> None:
+        self._settings, self._bootstrap = settings, bootstrap
+        self._offsets, self._registry = offsets, registry
+        self._names = topics.Topics(settings.topic_prefix)
+
+    def subscriptions(self, subscriber_id: str | None = None) -> list[Standing]:
+        """All of them, or those of a subscriber, by id."""
+        there = self._offsets.partitions(self._names.subscriptions)
+        entries = self._entries(there, None)
+        found = (self._standing(key, entry) for key, entry in sorted(entries.items()) if entry.value is not None)
+        return [each for each in found if subscriber_id is None or each.subscriber_id == subscriber_id]
+
+    def subscription(self, name: str) -> Standing | None:
+        """From the partition that its key has, and only if there is none, from the others: clients may differ."""
+        key = name.encode()
+        there = self._offsets.partitions(self._names.subscriptions)
+        own = partition_of(key, len(there))
+        for partitions in ((own,), tuple(p for p in there if p != own)):
+            entry = self._entries(partitions, key).get(key)
+            if entry is not None:
+                return None if entry.value is None else self._standing(key, entry)
+        return None
+
+    def publication(self, name: str, topic: str | None = None) -> Publication | None:
+        """The first that was accepted under that id, at that topic or at any: what repeats it is dropped. Kept for a week."""
+        key = name.encode()
+        there = self._offsets.partitions(self._names.publications)
+        own = partition_of(key, len(there))
+        for partitions in ((own,), tuple(p for p in there if p != own)):
+            for message in self._scan(self._names.publications, partitions):
+                if message.key() == key:
+                    try:
+                        read = decode_publication(key, message.value(), self._registry)
+                        accept_publication(read)
+                    except SchemaError:
+                        continue
+                    if topic is None or read.topic == topic:
+                        return read
+        return None
+
+    def _entries(self, partitions: tuple[int, ...], wanted: bytes | None) -> dict[bytes, _Entry]:
+        """What stands under each key, or under one: refused records leave what was there in force."""
+        entries: dict[bytes, _Entry] = {}
+        arrivals = dict.fromkeys(partitions, 0)
+        for message in self._scan(self._names.subscriptions, partitions):
+            partition = message.partition()
+            arrival = arrivals[partition] = max(arrivals[partition], message.timestamp()[1])
+            key = message.key()
+            if key is None or (wanted is not None and key != wanted):
+                continue
+            order = (arrival, partition, message.offset())
+            value, before = message.value(), entries.get(key)
+            if before is not None and (before.order > order or before.value == value):
+                continue
+            if value is None or self._is_accepted(key, value):
+                entries[key] = _Entry(order, value)
+        return entries
+
+    def _is_accepted(self, key: bytes, value: bytes) -> bool:
+        try:
+            read = decode_subscription(key, value, self._registry)
+            assert isinstance(read, Subscription)
+            if isinstance(read.where, str | None):
+                _accept_condition(read.where, read.self_join)
+            else:
+                accept_subscription(read)
+        except SchemaError:
+            return False
+        return True
+
+    def _standing(self, key: bytes, entry: _Entry) -> Standing:
+        read = decode_subscription(key, entry.value, self._registry)
+        assert isinstance(read, Subscription)
+        arrival, partition, offset = entry.order
+        return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000))
+
+    def dead_letters(self, since: int | None) -> Iterator[Refusal]:
+        """Those that are there now, all or since a moment, of each partition in their order."""
+        name = self._names.dead_letters
+        there = self._offsets.partitions(name)
+        begin = {} if since is None else self._offsets.since(name, there, since)
+        for message in self._scan(name, there, begin):
+            letter = decode_dead_letter(message.value(), self._registry)
+            yield Refusal(letter, message.partition(), message.offset())
+
+    def _scan(self, topic: str, partitions: tuple[int, ...], begin: Mapping[int, int] | None = None) -> Iterator[Any]:
+        """All records that are committed now, partition by partition in their order; from some offsets on."""
+        bounds = {p: self._offsets.bounds(topic, p) for p in partitions}
+        if begin:
+            bounds = {p: (max(first, begin[p]), end) for p, (first, end) in bounds.items()}
+        open_ones = {p for p, (first, end) in bounds.items() if first < end}
+        if not open_ones:
+            return
+        config = {"group.id": f"{self._settings.topic_prefix}list-{uuid.uuid4().hex}", **topics.TO_THE_END}
+        consumer = topics.make_client(Consumer, topics.client_config(self._settings, self._bootstrap, **config))
+        heard = time.monotonic()
+        try:
+            consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in sorted(open_ones)])
+            while open_ones:
+                for message in topics.arrived(consumer, CHUNK, 1.0):
+                    heard = time.monotonic()
+                    error = message.error()
+                    if error is None:
+                        if message.offset() < bounds[message.partition()][1]:
+                            yield message
+                        else:
+                            open_ones.discard(message.partition())
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        open_ones.discard(message.partition())
+                    elif error.code() not in topics.AWAY:
+                        raise BrokerError(f"Kafka: {error.str()}")
+                if time.monotonic() - heard > SILENCE:
+                    raise BrokerError(f"Kafka at {self._bootstrap} does not answer; {topics.CHECK}")
+        finally:
+            consumer.close()
