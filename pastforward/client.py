@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from pastforward import broker, topics
 from pastforward.absence import Absence
+from pastforward.columns.vocabulary import Scope, Semantics, TimeBasis
 from pastforward.errors import UserError
 from pastforward.matching.conditions.values import Value
 from pastforward.registry import open_registry
@@ -38,7 +39,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publication, accept_subscription
-from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
+from pastforward.schemas.records import Where
 from pastforward.schemas.times import micros_of
 from pastforward.schemas.value_fields import micros_of_numpy, undressed
 from pastforward.settings import Settings, load

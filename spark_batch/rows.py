@@ -17,9 +17,9 @@ import pyarrow as pa
 from pastforward.columns import attributes as tags
 from pastforward.columns.attributes import Attributes
 from pastforward.columns.kernel import kernel
+from pastforward.columns.times import NEVER
 from pastforward.matching.conditions.normal_form import PREVIOUS, NormalForm
 from pastforward.schemas.acceptance import check_name
-from pastforward.schemas.columns import NEVER
 from pastforward.spark_batch import conditions
 from pastforward.spark_batch.tables import MAPS
 

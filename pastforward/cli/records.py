@@ -19,11 +19,13 @@ from rich.text import Text
 
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.client import Client, Moment
+from pastforward.columns.times import datetime_of
+from pastforward.columns.vocabulary import SCOPES, SEMANTICS, TIME_BASES, Scope, Semantics, TimeBasis
 from pastforward.errors import UserError
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Best, BestOffer, Notification, Publication, SchemaError, decode_publication
-from pastforward.schemas.records import Prefer, Scope, Semantics, TimeBasis
-from pastforward.schemas.times import datetime_of, micros_of_text
+from pastforward.schemas.records import Prefer
+from pastforward.schemas.times import micros_of_text
 from pastforward.settings import Settings, parse_duration
 
 PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
@@ -65,13 +67,13 @@ SOME = SomeText()
 @click.command()
 @click.option("--where", help="Condition, as in SQL.", metavar="CONDITION")
 @click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
-@click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
+@click.option("--scope", type=click.Choice(SCOPES), default="overlap")
 @click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
 @click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
 @click.option("--id", "subscription_id", type=SOME, help="The same id again replaces; a new one if left out.")
 @click.option("--subscriber", type=SOME, help="Who is told; your user name if left out.")
-@click.option("--time", type=click.Choice(["published", "valid"]), default="published")
-@click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
+@click.option("--time", type=click.Choice(TIME_BASES), default="published")
+@click.option("--semantics", type=click.Choice(SEMANTICS), default="classical")
 @click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @with_settings(*CONNECTION)

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import Notification, NotificationColumns, RendezvousColumns, Texts
+from pastforward.columns.texts import Texts
+from pastforward.schemas import Notification, NotificationColumns, RendezvousColumns
 from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
 from pastforward.streams.matcher.subscribers import Subscribers
 

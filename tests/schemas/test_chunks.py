@@ -12,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
+from pastforward.columns.texts import Texts
+from pastforward.columns.vocabulary import SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching.conditions.normal_form import Constraint, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
@@ -28,7 +30,6 @@ from pastforward.schemas import (
     SchemaError,
     Subscription,
     SubscriptionColumns,
-    Texts,
     Version,
     Withdrawal,
 )
@@ -42,7 +43,6 @@ from tests.schemas import strategies as some
 
 PARTITION = 3
 ARRIVED = 1_700_000_000_000_000
-SCOPES, TIMES, SEMANTICS = ("overlap", "subtree"), ("published", "valid"), ("classical", "symmetric", "intersect")
 PREFERS = ("", "highest", "lowest")
 
 
@@ -108,7 +108,7 @@ def subscription_of(columns: SubscriptionColumns, row: int) -> tuple[Any, ...]:
         SCOPES[columns.scope[row]],
         int(columns.starts_at[row]),
         None if columns.ends_at[row] == NEVER else int(columns.ends_at[row]),
-        TIMES[columns.time[row]],
+        TIME_BASES[columns.time[row]],
         columns.where[row],
         SEMANTICS[columns.semantics[row]],
         bool(columns.self_join[row]),
@@ -399,7 +399,7 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
         assert topic is not None
         assert where is not None
         record = CanonicalSubscription(
-            name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIMES[columns.time[row]], where,
+            name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIME_BASES[columns.time[row]], where,
             SEMANTICS[columns.semantics[row]], self_join,
         )  # type: ignore[arg-type]  # fmt: skip
     elif kind == 2:
