@@ -22,8 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pastforward import schemas
+from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.values import Point
-from pastforward.schemas import Notification, NotificationColumns, Publication, Rendezvous, Texts
+from pastforward.schemas import Notification, NotificationColumns, Publication, Rendezvous
 from pastforward.schemas.definitions import canonical_form, current
 from pastforward.schemas.plain import plain_record
 

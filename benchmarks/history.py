@@ -30,6 +30,7 @@ from rich.table import Table
 from pastforward import broker, topics
 from pastforward.benchmarks.options import IMAGES, RESULTS, settings_for, share
 from pastforward.client import Client
+from pastforward.columns.times import HOUR
 from pastforward.matching import Condition
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, Publication, Version, encode
@@ -56,7 +57,6 @@ from pastforward.spark_batch.tables import (
 )
 from pastforward.streams.routing import Directory
 
-HOUR: Final = 3_600_000_000
 DAYS: Final = 30
 START: Final = 1_700_000_000_000_000
 KINDS: Final = [f"kind-{number}" for number in range(20)]

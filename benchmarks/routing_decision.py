@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching.conditions.condition import Condition
-from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.streams.routing import (
     SCHEMES,
     Catalog,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching.conditions.condition import Condition
-from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.matching.conditions.values import Box, Point
 from pastforward.matching.index.index import Index
 from pastforward.matching.index.publications import attributes_of

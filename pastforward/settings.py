@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pastforward.columns import plugins
+from pastforward.columns.times import SECOND
 from pastforward.errors import UserError
 
 PREFIX: Final = "PASTFORWARD_"
 FILE: Final = "pastforward.toml"
-SECOND: Final = 1_000_000  # times are microseconds everywhere
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLONE: Final = (ROOT / "pyproject.toml").exists()
 

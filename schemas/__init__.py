@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pastforward.columns.texts import Texts
+from pastforward.columns.times import NEVER
 from pastforward.schemas.codec import (
     Format,
     Registry,
@@ -22,13 +24,11 @@ from pastforward.schemas.codec import (
     encode,
 )
 from pastforward.schemas.columns import (
-    NEVER,
     Contents,
     NotificationColumns,
     PublicationColumns,
     RendezvousColumns,
     SubscriptionColumns,
-    Texts,
 )
 from pastforward.schemas.errors import SchemaError, is_fault, refusal
 from pastforward.schemas.records import (

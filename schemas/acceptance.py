@@ -19,11 +19,12 @@ import numpy as np
 import orjson
 
 from pastforward.columns.attributes import STRING, Attributes
+from pastforward.columns.times import NEVER
 from pastforward.matching import Condition, ConditionError
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.codec import finite_json, to_json
-from pastforward.schemas.columns import NEVER, NO_BEST, PublicationColumns, SubscriptionColumns
+from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.errors import SchemaError, refusal
 from pastforward.schemas.limits import (

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import Attributes
+from pastforward.columns.texts import Texts
 from pastforward.schemas.avro_plain import Plain, compile_reader
 from pastforward.schemas.codec import CONFLUENT, SINGLE_OBJECT, Registry
-from pastforward.schemas.columns import Texts
 from pastforward.schemas.definitions import Definition, by_fingerprint
 from pastforward.schemas.entries import EntryList, Which
 from pastforward.schemas.errors import SchemaError, refusal

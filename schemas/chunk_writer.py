@@ -10,21 +10,20 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.texts import Texts, as_kernel
+from pastforward.columns.times import NEVER
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas.avro_plain import Writer, compile_writer
 from pastforward.schemas.codec import Format, Registry, avro_header, finite_json, to_json
 from pastforward.schemas.columns import (
     FROM_PUBLICATIONS,
     FROM_SUBSCRIPTIONS,
-    NEVER,
     PUBLICATION,
     SUBSCRIPTION,
     Longs,
     NotificationColumns,
     PublicationColumns,
     SubscriptionColumns,
-    Texts,
-    as_kernel,
 )
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.contents import branch_of_tag, carried, carried_bytes, joined_bytes, joined_words

@@ -12,20 +12,21 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from pastforward.columns.texts import as_kernel
+from pastforward.columns.times import NEVER
+from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import codec, condition_fields, plain, program, value_fields
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Registry
 from pastforward.schemas.columns import (
-    NEVER,
     Contents,
     Longs,
     NotificationColumns,
     PublicationColumns,
     RendezvousColumns,
     SubscriptionColumns,
-    as_kernel,
 )
 from pastforward.schemas.contents import contents_of
 from pastforward.schemas.errors import SchemaError, refusal
@@ -51,10 +52,6 @@ _STRUCTURED = 2  # a `where` in the structured form
 Keys = Sequence[bytes | None]
 Values = Sequence[bytes | None]
 
-_SCOPES = ("overlap", "subtree")
-_TIMES = ("published", "valid")
-_SEMANTICS = ("classical", "symmetric", "intersect")
-_DELIVER = ("content", "ids")
 _ORIGINS = ("subscriptions", "publications", "none")
 _PREFERS = ("", "highest", "lowest")
 
@@ -191,11 +188,11 @@ def _subscriptions(
         _put_long(reader, program.BEGIN, row, record.starts_at)
         _put_long(reader, program.END, row, record.ends_at)
         where[row] = record.where
-        reader.smalls[program.SCOPE, row] = _SCOPES.index(record.scope)
-        reader.smalls[program.TIME, row] = _TIMES.index(record.time)
-        reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
+        reader.smalls[program.SCOPE, row] = SCOPES.index(record.scope)
+        reader.smalls[program.TIME, row] = TIME_BASES.index(record.time)
+        reader.smalls[program.SEMANTICS, row] = SEMANTICS.index(record.semantics)
         reader.smalls[program.SELF_JOIN, row] = record.self_join
-        reader.smalls[program.DELIVER, row] = _DELIVER.index(record.deliver)
+        reader.smalls[program.DELIVER, row] = DELIVERIES.index(record.deliver)
 
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
@@ -324,10 +321,10 @@ def _put_canonical(
         reader.put_text(program.PARTY, row, record.subscriber_id)
         _put_long(reader, program.BEGIN, row, record.starts_at)
         _put_long(reader, program.END, row, record.ends_at)
-        reader.smalls[program.SCOPE, row] = _SCOPES.index(record.scope)
-        reader.smalls[program.TIME, row] = _TIMES.index(record.time)
-        reader.smalls[program.SEMANTICS, row] = _SEMANTICS.index(record.semantics)
-        reader.smalls[program.DELIVER, row] = _DELIVER.index(record.deliver)
+        reader.smalls[program.SCOPE, row] = SCOPES.index(record.scope)
+        reader.smalls[program.TIME, row] = TIME_BASES.index(record.time)
+        reader.smalls[program.SEMANTICS, row] = SEMANTICS.index(record.semantics)
+        reader.smalls[program.DELIVER, row] = DELIVERIES.index(record.deliver)
     reader.put_text(program.TOPIC, row, record.topic)
     reader.smalls[program.SELF_JOIN, row] = record.self_join
     return record.where

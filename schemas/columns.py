@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import Attributes
+from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.records import Where
@@ -22,74 +22,12 @@ Ints = npt.NDArray[np.int32]
 Smalls = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-# An end that never comes: later than every time, so that comparisons need no case of their own.
-NEVER: Final = 2**63 - 1
-
-# Numbers in the columns of enums, as in the schemas.
-OVERLAP, SUBTREE = 0, 1
-PUBLISHED, VALID = 0, 1
-CLASSICAL, SYMMETRIC, INTERSECT = 0, 1, 2
-CONTENT, IDS = 0, 1
+# Numbers in the columns of enums, as in the schemas; those of scopes, time bases and semantics are in `columns.vocabulary`.
 NO_BEST, HIGHEST, LOWEST = 0, 1, 2
 SUBSCRIBER, PUBLISHER = 0, 1
 PAST, LIVE, BACKFILL, BEST = 0, 1, 2, 3
 FROM_SUBSCRIPTIONS, FROM_PUBLICATIONS, FROM_NONE = 0, 1, 2
 TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION = 0, 1, 2, 3
-
-
-def as_kernel(array: npt.ArrayLike, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """As kernels are compiled for: of that type, contiguous, writable. Anything else would cost a compilation; here, at most a copy."""
-    if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.carray:
-        return array
-    return np.require(array, dtype, ("C", "W"))
-
-
-@dataclass(slots=True)
-class Texts:
-    """A column of strings or bytes: places in a heap. A length of -1 is none."""
-
-    heap: npt.NDArray[np.uint8]
-    at: Longs
-    length: Ints
-
-    @classmethod
-    def of(cls, values: Sequence[bytes | None]) -> Texts:
-        sizes = [-1 if value is None else len(value) for value in values]
-        length = np.array(sizes, dtype=np.int32)
-        at = np.zeros(len(sizes), dtype=np.int64)
-        if len(sizes) > 1:
-            np.add.accumulate(np.maximum(length[:-1], 0), out=at[1:])
-        heap = np.frombuffer(bytearray().join([value for value in values if value]), dtype=np.uint8)
-        return cls(heap, at, length)
-
-    @classmethod
-    def alike(cls, text: npt.NDArray[np.uint8], rows: int) -> Texts:
-        """All rows have the same."""
-        length = np.empty(rows, dtype=np.int32)
-        length.fill(len(text))
-        return cls(text, np.zeros(rows, dtype=np.int64), length)
-
-    def for_kernel(self) -> tuple[npt.NDArray[np.uint8], Longs, Ints]:
-        return as_kernel(self.heap, np.uint8), as_kernel(self.at, np.int64), as_kernel(self.length, np.int32)
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def __getitem__(self, row: int) -> bytes | None:
-        if self.length[row] < 0:
-            return None
-        return self.heap[self.at[row] : self.at[row] + self.length[row]].tobytes()
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        heap = self.heap.tobytes()
-        places = zip(self.at.tolist(), self.length.tolist(), strict=True)
-        return iter([None if length < 0 else heap[at : at + length] for at, length in places])
-
-    def strings(self) -> list[str | None]:
-        return [None if value is None else value.decode() for value in self]
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Texts:
-        return Texts(self.heap, self.at[rows], self.length[rows])
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from pastforward.columns.vocabulary import SYMBOLS
 from pastforward.matching.conditions.normal_form import (
     Constant,
     Constraint,
@@ -22,11 +23,11 @@ from pastforward.schemas.dewey_text import path_components, path_text
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.fields import Check, flag, many, one_of, optional, read_fields, text, wrong_type
 from pastforward.schemas.limits import MAX_PATH_DEPTH
-from pastforward.schemas.records import OPERATORS, Disjuncts, Predicate, Where
+from pastforward.schemas.records import Disjuncts, Predicate, Where
 from pastforward.schemas.times import micros_of
 from pastforward.schemas.value_fields import attribute_name, attribute_value, plain_value, undressed
 
-_SYMBOL_OF: Final = {operator: symbol for symbol, operator in OPERATORS.items()}
+_SYMBOL_OF: Final = {operator: symbol for symbol, operator in SYMBOLS.items()}
 _NO_VALUE: Final = frozenset(("is null", "is not null"))
 _MANY_VALUES: Final = frozenset(("in", "not in"))
 _TWO_VALUES: Final = frozenset(("between", "not between"))
@@ -35,7 +36,7 @@ _FAMILY_NAME: Final = {family: name for name, family in _FAMILY_OF.items()}
 
 
 def _operator(value: Any, what: str) -> str:
-    operator = OPERATORS.get(text(value, what), value)
+    operator = SYMBOLS.get(text(value, what), value)
     if operator not in _SYMBOL_OF:
         raise SchemaError("bad_condition", f"{what} is {operator[:40]!r}: write one of {', '.join(_SYMBOL_OF)}")
     return str(operator)

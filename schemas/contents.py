@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from pastforward.columns.texts import Texts, as_kernel
+from pastforward.columns.times import NEVER
 from pastforward.matching import Condition
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas.codec import Format
-from pastforward.schemas.columns import NEVER, Contents, Longs, NotificationColumns, Texts, as_kernel
+from pastforward.schemas.columns import Contents, Longs, NotificationColumns
 from pastforward.schemas.definitions import current
 from pastforward.schemas.entries import EntryList, attributes_of
 from pastforward.schemas.forms import Forms

@@ -21,8 +21,9 @@ from pastforward.columns.attributes import (
     TIMESTAMP,
     Attributes,
 )
+from pastforward.columns.times import datetime_of
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
-from pastforward.schemas.times import datetime_of, micros_of
+from pastforward.schemas.times import micros_of
 
 Which = slice | npt.NDArray[np.int64]
 

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.matching.index.flat import Flat, Texts
+from pastforward.columns.texts import Texts, as_kernel
+from pastforward.matching.index.flat import Flat
 from pastforward.schemas.chunk_reader import SEED
-from pastforward.schemas.columns import as_kernel
 from pastforward.schemas.forms import Forms
 from pastforward.schemas.kernels import read_conditions as kernel
 

@@ -47,7 +47,3 @@ MAX_PATH_DEPTH: Final = dewey.MAX_DEPTH
 
 # A component fits the signed 64-bit integers of every client.
 MAX_PATH_COMPONENT: Final = dewey.MAX_COMPONENT
-
-# The years 1 to 9999, which RFC 3339 and Python can write.
-MIN_TIME: Final = -62_135_596_800_000_000
-MAX_TIME: Final = 253_402_300_799_999_999

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.condition_fields import normal_form, plain_normal_form, plain_where, where
 from pastforward.schemas.errors import SchemaError
@@ -46,10 +47,10 @@ from pastforward.schemas.records import (
 )
 from pastforward.schemas.value_fields import attribute_name, attribute_value, attributes, plain_value, undressed
 
-_SCOPE: Final = one_of("overlap", "subtree")
-_TIME: Final = one_of("published", "valid")
-_SEMANTICS: Final = one_of("classical", "symmetric", "intersect")
-_DELIVER: Final = one_of("content", "ids")
+_SCOPE: Final = one_of(*SCOPES)
+_TIME: Final = one_of(*TIME_BASES)
+_SEMANTICS: Final = one_of(*SEMANTICS)
+_DELIVER: Final = one_of(*DELIVERIES)
 
 _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "subscription_id": optional(own_identifier),

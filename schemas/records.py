@@ -1,57 +1,22 @@
 """The records on the topics, as Python objects.
 
-Times are integers, microseconds since 1970, UTC (`schemas.times` converts). None means left out: the schemas tell the
+Times are integers, microseconds since 1970, UTC (`columns.times` converts). None means left out: the schemas tell the
 defaults. An instance is not checked when it is made; `encode` and the decoders check.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from pastforward.columns.vocabulary import Deliver, Scope, Semantics, TimeBasis
 from pastforward.matching.conditions.normal_form import ALWAYS, NormalForm
 from pastforward.matching.conditions.values import Value
 
-Scope: TypeAlias = Literal["overlap", "subtree"]
-TimeBasis: TypeAlias = Literal["published", "valid"]
-Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
 Prefer: TypeAlias = Literal["highest", "lowest"]
 Role: TypeAlias = Literal["subscriber", "publisher"]
 Phase: TypeAlias = Literal["past", "live", "backfill", "best"]
-Deliver: TypeAlias = Literal["content", "ids"]
 Origin: TypeAlias = Literal["subscriptions", "publications", "none"]
-
-# Avro's names for operators (symbols allow neither signs nor blanks), in the order of the enum.
-OPERATORS: Final[dict[str, str]] = {
-    "equal": "=",
-    "not_equal": "!=",
-    "less": "<",
-    "less_or_equal": "<=",
-    "greater": ">",
-    "greater_or_equal": ">=",
-    "between": "between",
-    "not_between": "not between",
-    "in": "in",
-    "not_in": "not in",
-    "prefix": "prefix",
-    "not_prefix": "not prefix",
-    "suffix": "suffix",
-    "not_suffix": "not suffix",
-    "substring": "substring",
-    "not_substring": "not substring",
-    "like": "like",
-    "not_like": "not like",
-    "matches": "matches",
-    "not_matches": "not matches",
-    "overlaps": "overlaps",
-    "not_overlaps": "not overlaps",
-    "contains": "contains",
-    "not_contains": "not contains",
-    "within": "within",
-    "not_within": "not within",
-    "is_null": "is null",
-    "is_not_null": "is not null",
-}
 
 
 @dataclass(frozen=True, slots=True)

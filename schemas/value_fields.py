@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pastforward.columns.times import datetime_of
 from pastforward.matching.conditions.limits import MAX_LAT, MAX_LON
 from pastforward.matching.conditions.types import is_number, micros_since
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
@@ -16,7 +17,7 @@ from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.fields import Check, check_id, integer, moment, read_fields, text, topic, wrong_type
 from pastforward.schemas.limits import MAX_NAME_BYTES
-from pastforward.schemas.times import datetime_of, micros_of
+from pastforward.schemas.times import micros_of
 
 
 def coordinate(value: Any, what: str) -> float:

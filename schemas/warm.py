@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas.chunk_writer import (
     encode_notifications,
@@ -17,7 +18,7 @@ from pastforward.schemas.chunks import (
     decode_subscriptions,
 )
 from pastforward.schemas.codec import encode
-from pastforward.schemas.columns import NotificationColumns, Texts
+from pastforward.schemas.columns import NotificationColumns
 from pastforward.schemas.contents import contents_of
 from pastforward.schemas.records import Content, Publication, Subscription
 

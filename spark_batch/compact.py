@@ -11,7 +11,7 @@ import time
 from typing import Any, Final
 
 from pastforward.errors import UserError
-from pastforward.settings import SECOND, Settings
+from pastforward.settings import Settings
 from pastforward.spark_batch import repeats
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
 from pastforward.spark_batch.position import ingested
@@ -29,7 +29,6 @@ LARGEST: Final = 128 << 20
 ROW_GROUP: Final = 8 << 20  # bytes; within a file, row groups are skipped by their own bounds
 
 VACUUM_HOURS: Final = 168  # Delta's own default: longer than any reader or writer runs
-HOUR: Final = 3600 * SECOND
 
 
 def compact(

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from pastforward.columns import attributes as tags
 from pastforward.columns.attributes import Attributes
+from pastforward.columns.texts import Texts
+from pastforward.columns.times import NEVER
 from pastforward.schemas import PublicationColumns, SchemaError, decode_publications
 from pastforward.schemas.acceptance import ANY_ROUTING, Rules, accept_publications
 from pastforward.schemas.codec import Registry
-from pastforward.schemas.columns import NEVER, NO_BEST, Texts
+from pastforward.schemas.columns import NO_BEST
 from pastforward.spark_batch import tables
 from pastforward.spark_batch.blame import in_halves
 from pastforward.spark_batch.conditions import written

@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pastforward.schemas.limits import MAX_TIME
-from pastforward.schemas.times import datetime_of
+from pastforward.columns.times import MAX_TIME, datetime_of
 from pastforward.spark_batch.decode import ANY, MakeRegistry, decode_batch
 from pastforward.spark_batch.in_force import InForce
 from pastforward.spark_batch.order import AFTER

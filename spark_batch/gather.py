@@ -1,4 +1,4 @@
-"""Texts that lie about in a heap, laid out one after the other as Arrow has them; and the other way round."""
+"""Texts that lie about in a heap, laid out one after the other as Arrow has them. The other way round: `columns.arrow`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pastforward.columns.kernel import kernel
-from pastforward.schemas.columns import Texts
+from pastforward.columns.texts import Texts
 
 
 def arrow_texts(texts: Texts, kind: pa.DataType) -> pa.Array:
@@ -23,20 +23,6 @@ def arrow_texts(texts: Texts, kind: pa.DataType) -> pa.Array:
     validity = pa.array(~missing).buffers()[1] if missing.any() else None
     buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, len(length), buffers, null_count=int(missing.sum()))
-
-
-def texts_of(column: pa.Array) -> Texts:
-    """Where a column's texts lie: nothing is copied. None of them may be null."""
-    _, ends, data = column.buffers()
-    bounds = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-    heap = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return Texts(heap, bounds[:-1].astype(np.int64), np.diff(bounds).astype(np.int32))
-
-
-def nullable_texts(column: pa.Array) -> Texts:
-    found = texts_of(column.fill_null("" if pa.types.is_string(column.type) else b""))
-    found.length[column.is_null().to_numpy(zero_copy_only=False)] = -1
-    return found
 
 
 @kernel

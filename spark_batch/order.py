@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import kernel
-from pastforward.schemas.columns import Texts
+from pastforward.columns.texts import Texts
 
 AFTER: Final = "~"  # above every letter that follows a path's text
 

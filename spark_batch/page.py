@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pastforward.schemas.times import datetime_of
+from pastforward.columns.times import datetime_of
 from pastforward.spark_batch.sketch import Sketch, Values
 from pastforward.spark_batch.usage import Usage, Use
 from pastforward.streams.routing import Catalog

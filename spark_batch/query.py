@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pastforward.columns.times import datetime_of
 from pastforward.matching.conditions.oracle import Subscription
-from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings
 from pastforward.spark_batch import repeats
 from pastforward.spark_batch.blame import Note, Tally, in_halves, joined, not_noted, skipped_row

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.arrow import texts_of
 from pastforward.columns.kernel import kernel
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.schemas import BackfillRequest, CanonicalSubscription, SchemaError
-from pastforward.spark_batch.gather import texts_of
 from pastforward.spark_batch.pairs import Found
 from pastforward.spark_batch.requests import Open
 from pastforward.spark_batch.rows import micros, normal_forms
 from pastforward.streams.reference import query_of
-from pastforward.streams.routing import Directory, Placement, Publications, Texts
+from pastforward.streams.routing import Directory, Placement, Publications
 from pastforward.streams.routing import Subscription as RoutedSubscription
 
 I32 = npt.NDArray[np.int32]
@@ -80,8 +80,7 @@ class Report:
             return Placement(np.arange(rows + 1, dtype=np.int64), np.zeros(rows, np.int32))
         forms = normal_forms(found.batch)
         conditions = {} if forms is None else {row: form for row, form in enumerate(forms) if form is not None}
-        texts = (texts_of(found.batch.column(name)) for name in ("publication_id", "topic"))
-        ids, topics = (Texts(each.heap, each.at, each.length) for each in texts)
+        ids, topics = (texts_of(found.batch.column(name)) for name in ("publication_id", "topic"))
         placement: Placement = self._scheme.route_publications(Publications(ids, topics, found.attributes, conditions))
         return placement
 

@@ -15,14 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pastforward.columns import attributes as tags
+from pastforward.columns.arrow import texts_of
 from pastforward.columns.attributes import Attributes
 from pastforward.columns.kernel import kernel
+from pastforward.columns.texts import Texts
+from pastforward.columns.times import NEVER
 from pastforward.matching.conditions.normal_form import PREVIOUS, NormalForm
 from pastforward.schemas.acceptance import check_name
-from pastforward.schemas.columns import NEVER, Contents, Texts
+from pastforward.schemas.columns import Contents
 from pastforward.schemas.contents import condition_text
 from pastforward.spark_batch import conditions
-from pastforward.spark_batch.gather import nullable_texts
 from pastforward.spark_batch.tables import MAPS
 
 I64 = npt.NDArray[np.int64]
@@ -178,8 +180,8 @@ def contents_of(batch: pa.RecordBatch) -> Contents:
     return Contents(
         builder.build(),
         Texts.of([None if form is None else condition_text(form).encode() for form in forms]),
-        nullable_texts(batch.column("body")),
-        nullable_texts(batch.column("publisher_id")),
+        texts_of(batch.column("body")),
+        texts_of(batch.column("publisher_id")),
         micros(batch.column("expires_at")),
     )
 

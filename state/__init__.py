@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from pastforward.columns import plugins
 from pastforward.state.budget import DEFAULT, Budget
-from pastforward.state.compiling import compile_kernels
 from pastforward.state.directory import Aside, set_aside
 from pastforward.state.errors import DirectoryError, InUseError, OperationError, StoreError, UnusableError
 from pastforward.state.found import Found
 from pastforward.state.kernels.records import EARLIEST
-from pastforward.state.operations import KIND, Batch, Text
+from pastforward.state.operations import KIND, Batch
 from pastforward.state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from pastforward.state.store import Pair, Stats, Store
+from pastforward.state.warm import compile_kernels
 
 __all__ = [
     "EARLIEST",
@@ -37,7 +37,6 @@ __all__ = [
     "Stats",
     "Store",
     "StoreError",
-    "Text",
     "UnusableError",
     "bounds",
     "cell_of",

@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pastforward.columns.times import SECOND
 from pastforward.state.kernels.disk_rows import FOREVER
 
-SHORTEST: Final = 1_000_000
+SHORTEST: Final = SECOND
 """Microseconds of the first class: making a family costs 5 ms, so not more often than once a second of log time."""
 FEWEST: Final = 16_384
 """Rows before a family is closed: a slow log does not make families that hold next to nothing."""

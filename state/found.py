@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pastforward.columns.vocabulary import SCOPES
 from pastforward.state.errors import OperationError
 from pastforward.state.kernels import gather, records
 from pastforward.state.kernels.records import Array, Memory
 
 _KINDS: Final = pa.array(["subscription", "publication"])
-_SCOPES: Final = pa.array(["overlap", "subtree"])
+_SCOPES: Final = pa.array(SCOPES)
 
 COLUMNS: Final = (
     "topic", "topics", "time", "starts_at", "ends_at", "expires_at", "arrived_at", "sequence",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pastforward.columns import dewey
+from pastforward.columns.arrow import texts_of, whole
+from pastforward.columns.texts import Texts
+from pastforward.columns.times import FARTHEST
+from pastforward.columns.vocabulary import SCOPES
 from pastforward.state import keys
 from pastforward.state.errors import OperationError
 from pastforward.state.kernels import check, heap, records, topics
@@ -17,8 +21,6 @@ from pastforward.state.kernels.records import Array, Operations
 
 LONGEST_ID: Final = 512 + 20 * dewey.MAX_DEPTH
 """Bytes of an id: whoever knows a thing by its key in Kafka (512 bytes) and its topic (19 digits and a dot a component) can say so."""
-FARTHEST: Final = 1 << 62
-"""Microseconds on either side of 1970: 146,000 years, and sums of two times cannot overflow."""
 
 KIND: Final = {
     "subscription": records.SUBSCRIPTION,
@@ -28,7 +30,7 @@ KIND: Final = {
 }
 """The codes of a `Batch`."""
 _KINDS: Final = pa.array(list(KIND))
-_SCOPES: Final = pa.array(["overlap", "subtree"])
+_SCOPES: Final = pa.array(SCOPES)
 _REQUIRED: Final = ("kind", "id", "time")
 COLUMNS: Final = frozenset(
     {
@@ -38,13 +40,17 @@ COLUMNS: Final = frozenset(
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Text:
-    """A text column: bytes of row r are `data[low[r]:high[r]]`."""
+class Spans(NamedTuple):
+    """A text column as the store's kernels read it: the bytes of row r are `data[low[r]:high[r]]`. None is empty."""
 
     low: Array
     high: Array
     data: Array
+
+    @classmethod
+    def of(cls, texts: Texts) -> Spans:
+        heap, at, length = texts.for_kernel()
+        return cls(at, at + np.maximum(length, 0), heap)
 
 
 @dataclass(slots=True)
@@ -56,8 +62,8 @@ class Batch:
     """
 
     kind: Array
-    id: Text | Array
-    topic: Text
+    id: Texts | Array
+    topic: Texts
     time: Array
     arrived_at: Array
     now: Array
@@ -68,8 +74,8 @@ class Batch:
     valid: Array
     self_join: Array
     earlier: Array
-    subscriber_id: Text
-    payload: Text
+    subscriber_id: Texts
+    payload: Texts
     horizon: Array | None = None
     row_topics: Array | None = None
 
@@ -91,14 +97,7 @@ Columns: TypeAlias = dict[str, Any]
 
 def _columns(table: Any) -> Columns:
     """Contiguous arrays by name, decoded if they were dictionaries."""
-    columns = {}
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0)])
-        if isinstance(column, pa.DictionaryArray):
-            column = column.dictionary_decode()
-        columns[name] = column
-    return columns
+    return {name: whole(column) for name, column in zip(table.schema.names, table.columns, strict=True)}
 
 
 def plain(table: Any) -> Any:
@@ -106,38 +105,15 @@ def plain(table: Any) -> Any:
     return pa.table(_columns(table))
 
 
-def _writable(buffer: Any, dtype: Any, low: int, high: int) -> Array:
-    """A copy of a part of an Arrow buffer: kernels have one signature, for writable arrays."""
-    size = np.dtype(dtype).itemsize
-    return np.frombuffer(buffer, dtype, count=high - low, offset=low * size).copy()
-
-
-def text_column(column: Any, rows: int) -> Text:
+def text_column(column: Any, rows: int) -> Texts:
     """Nulls and a missing column are empty texts."""
     if column is None or rows == 0 or pa.types.is_null(column.type):
         zeros = np.zeros(rows, np.int64)
-        return Text(zeros, zeros, np.empty(0, np.uint8))
-    if pa.types.is_integer(column.type):
-        column = column.cast(pa.string())
-    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        column = column.cast(pa.large_binary())
-    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    if not wide and not pa.types.is_string(column.type) and not pa.types.is_binary(column.type):
-        raise TypeError(str(column.type))
-    if column.null_count:
-        column = column.fill_null(
-            b"" if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else ""
-        )
-    buffers = column.buffers()
-    width = np.int64 if wide else np.int32
-    offsets = _writable(buffers[1], width, column.offset, column.offset + rows + 1).astype(np.int64)
-    first = int(offsets[0])
-    data = np.empty(0, np.uint8) if buffers[2] is None else _writable(buffers[2], np.uint8, first, int(offsets[-1]))
-    offsets -= first
-    return Text(offsets[:-1].copy(), offsets[1:].copy(), data)
+        return Texts(np.empty(0, np.uint8), zeros, zeros.astype(np.int32))
+    return texts_of(column.cast(pa.string()) if pa.types.is_integer(column.type) else column)
 
 
-def _text(columns: Columns, name: str, rows: int) -> Text:
+def _text(columns: Columns, name: str, rows: int) -> Texts:
     try:
         return text_column(columns.get(name), rows)
     except TypeError as error:
@@ -206,7 +182,7 @@ def _flag(columns: Columns, name: str, rows: int) -> Array:
     return flags
 
 
-def _topics(columns: Columns, rows: int) -> tuple[Array | None, Text]:
+def _topics(columns: Columns, rows: int) -> tuple[Array | None, Texts]:
     """Topics of each row, and their texts."""
     column = columns.get("topic")
     if column is not None and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -223,7 +199,7 @@ def _topics(columns: Columns, rows: int) -> tuple[Array | None, Text]:
         raise OperationError(f"column 'topic' has type {error}; use string, or a list of strings") from None
 
 
-def _paths(text: Text, starts: Array) -> tuple[Array, Array]:
+def _paths(text: Spans, starts: Array) -> tuple[Array, Array]:
     """Where the components of each topic stand, and the components."""
     paths = np.zeros(len(text.low) + 1, np.int64)
     size = int((text.high - text.low).sum())
@@ -242,7 +218,7 @@ def _paths(text: Text, starts: Array) -> tuple[Array, Array]:
     return paths, components
 
 
-def _ids(columns: Columns, rows: int) -> Text | Array:
+def _ids(columns: Columns, rows: int) -> Texts | Array:
     column = columns["id"]
     if column.null_count:
         raise OperationError("column 'id' has nulls; every operation needs an id")
@@ -303,13 +279,13 @@ _NO_BYTES: Final = np.empty(0, np.uint8)
 
 def _checked(batch: Batch) -> Parsed:
     rows = len(batch.kind)
-    if isinstance(batch.id, Text):
-        integer_ids, id_text, identity = False, batch.id, np.empty(rows, np.int64)
+    if isinstance(batch.id, Texts):
+        integer_ids, id_text, identity = False, Spans.of(batch.id), np.empty(rows, np.int64)
     else:
         nowhere = np.full(rows, -1, np.int64)
-        integer_ids, id_text, identity = True, Text(nowhere, nowhere, _NO_BYTES), batch.id
+        integer_ids, id_text, identity = True, Spans(nowhere, nowhere, _NO_BYTES), batch.id
     horizon = np.full(rows, records.EARLIEST, np.int64) if batch.horizon is None else batch.horizon
-    subscriber, payload = batch.subscriber_id, batch.payload
+    subscriber, payload = Spans.of(batch.subscriber_id), Spans.of(batch.payload)
     flags = np.empty(rows, np.uint8)
     time, other, earlier = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
     wrong, row, size = check.prepare(
@@ -321,7 +297,7 @@ def _checked(batch: Batch) -> Parsed:
     if wrong:
         raise _refusal(wrong, row, id_text)
     row_topics = np.arange(rows + 1, dtype=np.int64) if batch.row_topics is None else batch.row_topics
-    paths, components = _paths(batch.topic, row_topics)
+    paths, components = _paths(Spans.of(batch.topic), row_topics)
     return Parsed(
         Operations(
             kind=batch.kind,
@@ -354,7 +330,7 @@ def _checked(batch: Batch) -> Parsed:
     )
 
 
-def _refusal(wrong: int, row: int, ids: Text) -> OperationError:
+def _refusal(wrong: int, row: int, ids: Spans) -> OperationError:
     if wrong == check.BAD_ID:
         length = ids.high[row] - ids.low[row]
         return OperationError(f"row {row}: the id has {length} bytes; 1 to {LONGEST_ID} are possible")

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pastforward.columns.texts import Texts
 from pastforward.state import found, operations, rocks
 from pastforward.state.budget import Budget
 from pastforward.state.disk import Disk
@@ -294,11 +295,11 @@ class Store:
 
     def amend(
         self,
-        identities: Sequence[bytes] | pa.Array | operations.Text,
-        payloads: Sequence[bytes] | pa.Array | operations.Text,
+        identities: Sequence[bytes] | pa.Array | Texts,
+        payloads: Sequence[bytes] | pa.Array | Texts,
     ) -> None:
         """Other payloads for staged publications, by UTF-8 id: what they found may have to be kept with them. Lists, Arrow's binary, or
-        `Text`. Ids that are not staged are passed over.
+        `Texts`. Ids that are not staged are passed over.
         """
         self._begin()
         index = self._index
@@ -306,7 +307,7 @@ class Store:
             raise OperationError(
                 f"{self.path} holds int64 ids; only payloads of publications with string ids can be amended"
             )
-        ids, given = _texts(identities), _texts(payloads)
+        ids, given = _spans(identities), _spans(payloads)
         if not len(ids.low):
             return
         # A block is at most an eighth larger than what it holds; and a header, rounded up.
@@ -533,11 +534,11 @@ def _wanted(find: str) -> int:
     return FIND[find]
 
 
-def _texts(values: Sequence[bytes] | pa.Array | operations.Text) -> operations.Text:
-    if isinstance(values, operations.Text):
-        return values
+def _spans(values: Sequence[bytes] | pa.Array | Texts) -> operations.Spans:
+    if isinstance(values, Texts):
+        return operations.Spans.of(values)
     column = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
-    return operations.text_column(column, len(column))
+    return operations.Spans.of(operations.text_column(column, len(column)))
 
 
 def _room_for_found(length: int) -> Found:

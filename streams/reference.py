@@ -25,7 +25,7 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.acceptance import content_of
 from pastforward.schemas.records import Phase
-from pastforward.streams.matcher.cold import FOREVER, Gone
+from pastforward.streams.matcher.cold import FOREVER, Cold
 from pastforward.streams.matcher.notification_id import event_name, notification_id
 from pastforward.streams.matcher.progress import Progress
 from pastforward.streams.routing import Directory, reports
@@ -102,7 +102,7 @@ class Partition:
         self.progress.seen = {("publications", p): at - 1 for p, at in enumerate(entry.starts)}
         if any(entry.starts):
             self.progress.complete_from = entry.begins_at
-            self.progress.gone = Gone(FOREVER, FOREVER)
+            self.progress.cold = Cold(FOREVER, FOREVER)
         self.progress.silent = True
 
     def change_window(self, hot_window: int) -> None:
@@ -110,7 +110,7 @@ class Partition:
         if hot_window > self.hot_window:
             self.progress.complete_from = self.horizon
         if hot_window < self.hot_window:
-            self.progress.gone = Gone(FOREVER, FOREVER)
+            self.progress.cold = Cold(FOREVER, FOREVER)
         self.hot_window = hot_window
 
     # ---------------------------------------------------------------- one record
@@ -156,7 +156,7 @@ class Partition:
         for held in self._near(live):
             if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
                 self._notify(live, held, "past", found)
-        asks = self.progress.gone.asked_by(record.starts_at, record.time == "valid", now)
+        asks = self.progress.cold.asked_by(record.starts_at, record.time == "valid", now)
         if asks and envelope.routing_version >= self.version:
             version, cut = envelope.routing_version, self.progress.cut()
             found.requests.append(
@@ -192,7 +192,7 @@ class Partition:
                     self._notify(live, held, "live", found)
             if record.best is not None:
                 self.auctions[event] = Auction(held, self.progress.log_time)
-        self.progress.gone.add([held.held_at], [record.published_at], [held.expires_at])
+        self.progress.cold.add([held.held_at], [record.published_at], [held.expires_at])
         if held.held_at >= self.horizon:
             self.publications.append(held)
 
@@ -353,7 +353,7 @@ class Partition:
 
     def _expire(self, found: Found) -> None:
         self._forget(self.progress.log_time - self.hot_window)
-        self.progress.gone.fold(self.horizon)
+        self.progress.cold.fold(self.horizon)
         for name in [name for name, live in self.subscriptions.items() if self._over(live.record)]:
             del self.subscriptions[name]
             found.removed.append(name)

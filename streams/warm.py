@@ -8,6 +8,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from pastforward.columns.times import HOUR
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas import compile_kernels as compile_schemas
 from pastforward.state import open_store
@@ -20,8 +21,6 @@ from pastforward.streams.routing.change import State, View
 from pastforward.streams.routing.warm import compile_kernels as compile_routing
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.topics import Topics
-
-HOUR = 3_600_000_000
 
 
 def compile_kernels() -> None:

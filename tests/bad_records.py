@@ -9,8 +9,9 @@ import contextlib
 import json
 from typing import Any, Final, NamedTuple
 
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.schemas import Best, Predicate, Publication, SchemaError, Subscription, encode
-from pastforward.schemas.limits import MAX_RECORD_BYTES, MAX_TIME, MIN_TIME
+from pastforward.schemas.limits import MAX_RECORD_BYTES
 
 PUBLICATIONS, SUBSCRIPTIONS = "publications", "subscriptions"
 

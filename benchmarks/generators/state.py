@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pastforward.columns.times import SECOND
 from pastforward.state import leaves
 
 CHUNK = 1_000
-SECOND = 1_000_000
 CELLS = 250_000
 OPERATION = 20  # microseconds of log time: 50,000 operations a second
 WINDOW = 10 * SECOND

@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from pastforward.columns.times import SECOND
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas.codec import Format
 
 POOL: Final = 50_000  # different values of publications
 CELLS: Final = 250_000  # as in Qader and Hristidis: 500 x 500
-SECOND: Final = 1_000_000
 KINDS: Final = 20
 SEVERITIES: Final = 1_000
 

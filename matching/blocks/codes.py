@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import INTEGER
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import float_of_bits
 from pastforward.columns.scalars import Bool, Float, Int
@@ -38,7 +39,7 @@ from pastforward.matching.blocks.view import (
     Blocks,
 )
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.keys import NUMBER_KEY, mix, number_key
+from pastforward.matching.index.keys import NUMBER_KEY, number_key
 from pastforward.matching.index.records import BOUNDED, EQUAL, LARGEST, constraints
 from pastforward.matching.index.verification import Known
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner
 from pastforward.columns.scalars import Int
 from pastforward.matching.blocks.codes import pair_cell
@@ -32,7 +33,6 @@ from pastforward.matching.blocks.view import (
     TABLES,
     Blocks,
 )
-from pastforward.matching.index.keys import mix
 
 
 @inner

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from pastforward.columns.vocabulary import Semantics
 from pastforward.matching.conditions.merge import meet
 from pastforward.matching.conditions.normal_form import ANY, Constraint, Disjunct, Family, NormalForm
-from pastforward.matching.conditions.oracle import Publication, Said, Semantics, disjuncts_fit, offers
+from pastforward.matching.conditions.oracle import Publication, Said, disjuncts_fit, offers
 from pastforward.matching.conditions.types import classify, value_of
 from pastforward.matching.conditions.values import Value
 

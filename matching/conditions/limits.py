@@ -48,7 +48,3 @@ MAX_SHAPES: Final = 4_096
 
 # Predicates of all of them together, as written and after normalisation. Each takes about a kilobyte: 64 MB at worst.
 MAX_SHAPES_WEIGHT: Final = 65_536
-
-# What a datetime can hold, in microseconds: the years 1 to 9999.
-FIRST_TIMESTAMP: Final = -62_135_596_800_000_000
-LAST_TIMESTAMP: Final = 253_402_300_799_999_999

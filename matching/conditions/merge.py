@@ -13,8 +13,8 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.matching.conditions import geometry
-from pastforward.matching.conditions.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from pastforward.matching.conditions.normal_form import (
     Constant,
     Constraint,
@@ -125,9 +125,7 @@ def limited(
         settled = before == (low, high) or _is_empty(low, low_closed, high, high_closed)
     if _is_empty(low, low_closed, high, high_closed) or (unmet and _patterns_exclude(unmet)):
         return None
-    if family is Family.TIMESTAMP and (
-        (low is not None and low > LAST_TIMESTAMP) or (high is not None and high < FIRST_TIMESTAMP)
-    ):
+    if family is Family.TIMESTAMP and ((low is not None and low > MAX_TIME) or (high is not None and high < MIN_TIME)):
         return None  # beyond the calendar
     if low is not None and (low == high or (bottom is not None and high == _next(low))):
         only = Constraint(family, excluded=tuple(excluded or ()), patterns=tuple(unmet))

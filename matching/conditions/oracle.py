@@ -20,17 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import TypeAlias
 
+from pastforward.columns.vocabulary import Scope, Semantics, TimeBasis
 from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.merge import meet
 from pastforward.matching.conditions.normal_form import ALWAYS, NULL, PREVIOUS, Constraint, Disjunct, NormalForm
-
-Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
-Scope: TypeAlias = Literal["overlap", "subtree"]
-TimeMode: TypeAlias = Literal["published", "valid"]
-
-SEMANTICS: Final[tuple[Semantics, ...]] = ("classical", "symmetric", "intersect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ class Subscription:
     scope: Scope = "overlap"
     starts_at: int | None = None
     ends_at: int | None = None
-    time: TimeMode = "published"
+    time: TimeBasis = "published"
     semantics: Semantics = "classical"
 
 

@@ -15,11 +15,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from pastforward.columns.vocabulary import NEGATED
 from pastforward.matching.conditions.errors import ConditionError
 from pastforward.matching.conditions.lexer import Operand, Tokens
 from pastforward.matching.conditions.limits import MAX_DISJUNCTS, MAX_PREDICATES
 from pastforward.matching.conditions.normal_form import Family
-from pastforward.matching.conditions.predicates import FAMILY_NAMES, NEGATED, takes
+from pastforward.matching.conditions.predicates import FAMILY_NAMES, takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
+from pastforward.columns.times import MAX_TIME, MIN_TIME
+from pastforward.columns.vocabulary import OPERATORS
 from pastforward.matching.conditions.errors import ConditionError, shown
 from pastforward.matching.conditions.limits import (
-    FIRST_TIMESTAMP,
-    LAST_TIMESTAMP,
     MAX_DISJUNCTS,
     MAX_MEMBERS,
     MAX_NAME_BYTES,
@@ -76,23 +76,6 @@ class BadConstant(ValueError):
 
 
 ORDERED: Final = frozenset((Family.NUMBER, Family.STRING, Family.TIMESTAMP, Family.PATH))
-
-NEGATED: Final = {
-    "=": "!=",
-    "<": ">=",
-    "<=": ">",
-    "in": "not in",
-    "prefix": "not prefix",
-    "suffix": "not suffix",
-    "substring": "not substring",
-    "like": "not like",
-    "matches": "not matches",
-    "overlaps": "not overlaps",
-    "contains": "not contains",
-    "within": "not within",
-    "is null": "is not null",
-}
-NEGATED.update({negated: operator for operator, negated in NEGATED.items()})
 
 _PATTERNS: Final = {
     "suffix": PatternKind.SUFFIX,
@@ -272,9 +255,6 @@ BUILDERS: Final[dict[str, Builder]] = {
     **{operator: _test(relation, False) for operator, relation in _RELATIONS.items()},
     **{f"not {operator}": _test(relation, True) for operator, relation in _RELATIONS.items()},
 }
-
-# Those of the structured form.
-OPERATORS: Final = frozenset((*BUILDERS, "between", "not between", "is null", "is not null"))
 
 
 def takes(operator: str) -> frozenset[Family]:
@@ -460,12 +440,12 @@ def _bounds(attribute: str, constraint: Constraint) -> list[Predicate]:
 
 
 def _is_datetime(constant: Any) -> bool:
-    return bool(FIRST_TIMESTAMP <= constant <= LAST_TIMESTAMP)
+    return bool(MIN_TIME <= constant <= MAX_TIME)
 
 
 def _low(attribute: str, family: Family, low: Any, closed: bool) -> Predicate:
     operator = ">=" if closed else ">"
-    if family is Family.TIMESTAMP and low > LAST_TIMESTAMP:
+    if family is Family.TIMESTAMP and low > MAX_TIME:
         operator, low = ">", low - 1
     elif family in (Family.STRING, Family.PATH) and _is_next(low):
         operator, low = ">", low[:-1]
@@ -474,7 +454,7 @@ def _low(attribute: str, family: Family, low: Any, closed: bool) -> Predicate:
 
 def _high(attribute: str, family: Family, high: Any, closed: bool) -> Predicate:
     operator = "<=" if closed else "<"
-    if family is Family.TIMESTAMP and high < FIRST_TIMESTAMP:
+    if family is Family.TIMESTAMP and high < MIN_TIME:
         operator, high = "<", high + 1
     elif family in (Family.STRING, Family.PATH) and _is_next(high):
         operator, high = "<=", high[:-1]

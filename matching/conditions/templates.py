@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
+from pastforward.columns.times import micros_of
 from pastforward.matching.conditions.errors import ConditionError, shown
 from pastforward.matching.conditions.lexer import SHAPES, Lexer, Operand
 from pastforward.matching.conditions.limits import (
@@ -40,7 +41,6 @@ from pastforward.matching.conditions.types import (
     INT64_MIN,
     is_encodable,
     is_valid_shape,
-    microseconds,
     number,
     path_components,
 )
@@ -310,7 +310,7 @@ def _read_timestamp(written: Any, slot: int, member: int) -> int:
         if not _TIMESTAMP.fullmatch(text):
             raise ValueError(text)
         moment = datetime.fromisoformat(text)
-        return microseconds(moment.astimezone(UTC) if moment.tzinfo is not None else moment)
+        return micros_of(moment.astimezone(UTC) if moment.tzinfo is not None else moment)
     except (ValueError, OverflowError) as error:
         raise BadSlot(
             f"{shown(text)} is not a timestamp",

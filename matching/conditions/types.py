@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from math import isfinite, isnan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from pastforward.columns import dewey
+from pastforward.columns.times import datetime_of, micros_of
 from pastforward.matching.conditions.limits import MAX_LAT, MAX_LON
 from pastforward.matching.conditions.normal_form import Constant, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Instant(NamedTuple):
@@ -33,13 +32,6 @@ def number(value: float) -> int | float:
     if isinstance(value, float) and isfinite(value) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
         return int(value)
     return value
-
-
-def microseconds(value: datetime) -> int:
-    """Since 1970, UTC. A datetime without a zone is taken as UTC: there is no other time here."""
-    if value.tzinfo is None:
-        value = value.replace(tzinfo=UTC)
-    return int((value - EPOCH) // MICROSECOND)
 
 
 def path_components(text: str) -> tuple[int, ...] | None:
@@ -82,7 +74,7 @@ def classify(value: object) -> tuple[Family, Constant] | None:
         return (Family.STRING, str.__str__(value)) if is_encodable(value) else None
     if isinstance(value, datetime):
         # NaT of pandas is a datetime, and not equal to itself
-        return (Family.TIMESTAMP, microseconds(value)) if value == value else None
+        return (Family.TIMESTAMP, micros_of(value)) if value == value else None
     if isinstance(value, Instant):
         return Family.TIMESTAMP, value.microseconds
     if isinstance(value, Path):
@@ -147,7 +139,7 @@ def value_of(family: Family, constant: Constant) -> Value:
     """The inverse of `classify`."""
     if family is Family.TIMESTAMP:
         assert isinstance(constant, int)
-        return EPOCH + timedelta(microseconds=constant)
+        return datetime_of(constant)
     if isinstance(constant, tuple):
         return Path(path_text(constant))
     return constant

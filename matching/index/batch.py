@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pastforward.columns.arrow import texts_of
 from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.machine import load_i32, load_i64, load_u8
 from pastforward.columns.scalars import Int
+from pastforward.columns.texts import TextArrays
+from pastforward.columns.times import EARLIEST, LATEST
 from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.keys import (
     GEOMETRY_KEY,
@@ -40,8 +43,8 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-NO_TIME: Final = -(2**63)  # published_at was not given: no window is asked about
-NEVER_EXPIRES: Final = 2**63 - 1
+NO_TIME: Final = EARLIEST  # published_at was not given: no window is asked about
+NEVER_EXPIRES: Final = LATEST
 _NO_AXES: Final = np.zeros(0, np.int32)
 SAID_ABSENT: Final = (
     1  # the bits of an entry of tag OTHER that stands for a published IS NULL; of all others they are 0
@@ -439,33 +442,14 @@ def times(column: pa.ChunkedArray | pa.Array, missing: int) -> I64:
     return out
 
 
-def bytes_column(column: pa.ChunkedArray) -> tuple[U8, I64, I32]:
-    """The same for a column of bytes."""
-    array = column.cast(pa.large_binary()).combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], pa.large_binary())
-    return string_column(array.view(pa.large_string()))
+def bytes_column(column: pa.ChunkedArray) -> TextArrays:
+    """Of a column of bytes; null has the length -1."""
+    return texts_of(column.cast(pa.large_binary())).for_kernel()
 
 
-def string_column(column: pa.ChunkedArray | pa.Array) -> tuple[U8, I64, I32]:
-    """Heap, offsets and lengths of a column of strings; null has the length -1."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    array = array.cast(pa.large_string())
-    _, ends, data = array.buffers()
-    bounds = (
-        np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1] if ends else np.zeros(1, np.int64)
-    )
-    # of a slice only what it shows: the text of the whole may be a thousand times as long
-    begin, end = int(bounds[0]), int(bounds[-1])
-    heap = np.frombuffer(data, np.uint8)[begin:end].copy() if data and end > begin else np.zeros(1, np.uint8)
-    length = np.diff(bounds).astype(np.int32)
-    if array.null_count:
-        length[array.is_null().to_numpy(zero_copy_only=False)] = -1
-    return heap, bounds[:-1] - begin, length
+def string_column(column: pa.ChunkedArray | pa.Array) -> TextArrays:
+    """Of a column of strings; null has the length -1."""
+    return texts_of(column.cast(pa.large_string())).for_kernel()
 
 
 def place(out: Batch, column: pa.ChunkedArray | pa.Array, topics: TopicView) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pastforward.columns.arrow import texts_of
 from pastforward.columns.attributes import BOX, CIRCLE, POINT, STRING, Attributes
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Int
+from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.normal_form import PREVIOUS
-from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, string_column, writable
+from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, FlatBatch, put_value, writable
 from pastforward.matching.index.checking import batch_at, known_at
-from pastforward.matching.index.flat import Texts
 from pastforward.matching.index.places import AXES
 from pastforward.matching.index.topics import check_topic, find_topic
 
@@ -38,7 +39,7 @@ class Placed(NamedTuple):
         if topics is None:
             texts = _NO_TEXTS
         else:
-            texts = topics if isinstance(topics, Texts) else Texts(*string_column(topics))
+            texts = topics if isinstance(topics, Texts) else texts_of(topics.cast(pa.large_string()))
         return cls(texts, _times(published_at), _times(expires_at))
 
 
@@ -107,7 +108,7 @@ def filled(attributes: Attributes, numbers: dict[str, int], known: int, placed: 
         writable(attributes.length, np.int32),
         number,
         counted,
-        *topics,
+        *topics.for_kernel(),
         placed.published_at,
         placed.expires_at,
     )

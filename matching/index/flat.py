@@ -14,17 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import kernel
+from pastforward.columns.texts import Texts
 from pastforward.matching.index.records import EQUAL_STRING, HAS_HIGH, HAS_LOW, STRINGS
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-
-
-class Texts(NamedTuple):
-    heap: U8
-    at: I64
-    length: I32
 
 
 class Flat(NamedTuple):

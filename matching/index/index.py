@@ -14,11 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pastforward.columns.attributes import Attributes
+from pastforward.columns.texts import Texts
+from pastforward.columns.vocabulary import Scope, Semantics, TimeBasis
 from pastforward.matching.blocks.auto import Auto
 from pastforward.matching.conditions.condition import Condition
 from pastforward.matching.conditions.errors import shown
 from pastforward.matching.conditions.normal_form import Constraint, Disjunct, NormalForm
-from pastforward.matching.conditions.oracle import Scope, Semantics, TimeMode, disjuncts_fit
+from pastforward.matching.conditions.oracle import disjuncts_fit
 from pastforward.matching.conditions.types import is_encodable, path_components
 from pastforward.matching.index import records as r
 from pastforward.matching.index.algorithms import create
@@ -27,7 +29,7 @@ from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, Batch
 from pastforward.matching.index.checking import answers_of, check
 from pastforward.matching.index.explanation import Explanation, explain
 from pastforward.matching.index.filling import Placed
-from pastforward.matching.index.flat import Flat, Places, Texts, settle
+from pastforward.matching.index.flat import Flat, Places, settle
 from pastforward.matching.index.linear import scan_all
 from pastforward.matching.index.locks import ReadWriteLock
 from pastforward.matching.index.memory import give_back
@@ -157,7 +159,7 @@ class Index:
         scope: Scope = "overlap",
         starts_at: Moment | None = None,
         ends_at: Moment | None = None,
-        time: TimeMode = "published",
+        time: TimeBasis = "published",
         semantics: Semantics = "classical",
     ) -> None:
         """Takes a subscription, in place of any earlier one of that id."""
@@ -213,7 +215,7 @@ class Index:
             if self._never:
                 self._not_never(identities.tolist())
             numbers = np.array([self._registry.number(name) for name in conditions.names], np.int32)
-            texts = self._registry.strings.intern(*conditions.texts)
+            texts = self._registry.strings.intern(*conditions.texts.for_kernel())
             parts = len(conditions.name)
             attribute, kind, flags = np.empty(parts, np.int32), np.empty(parts, np.uint8), np.empty(parts, np.uint8)
             low, high = np.empty(parts, np.int64), np.empty(parts, np.int64)
@@ -224,7 +226,7 @@ class Index:
             # a record for each disjunct; each holds its topic
             owner = np.repeat(np.arange(len(identities)), np.diff(conditions.first))
             record_flags = places.flags[owner]
-            heap, at, length = places.topics
+            heap, at, length = places.topics.for_kernel()
             below = np.flatnonzero(length[owner] > 0)
             topic = np.zeros(len(owner), np.int32)
             if len(below):
@@ -730,7 +732,7 @@ class NewSubscription:
     scope: Scope = "overlap"
     starts_at: Moment | None = None
     ends_at: Moment | None = None
-    time: TimeMode = "published"
+    time: TimeBasis = "published"
     semantics: Semantics = "classical"
 
     def flags(self, identity: Identity) -> int:

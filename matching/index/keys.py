@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from pastforward.columns.attributes import FLOAT, INTEGER
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.machine import bits_of_float, float_of_bits
 from pastforward.columns.scalars import Int
@@ -125,16 +126,6 @@ def path_key(heap: np.ndarray, offset: Int, length: Int) -> Int:
     if used < 8:
         raw <<= np.uint64(8 * (8 - used))
     return (np.uint64(PATH_KEY) << np.uint64(61)) | (raw >> np.uint64(3))
-
-
-@kernel
-def mix(value: Int) -> Int:
-    """A good 64-bit hash of 64 bits (the finaliser of splitmix64)."""
-    value ^= value >> np.uint64(30)
-    value *= np.uint64(0xBF58476D1CE4E5B9)
-    value ^= value >> np.uint64(27)
-    value *= np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @kernel

@@ -28,9 +28,10 @@ from pastforward.columns.attributes import BOX, CIRCLE, FLOAT, POINT
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.machine import bits_of_float
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.conditions.limits import FIRST_TIMESTAMP, LAST_TIMESTAMP, MAX_DISJUNCTS
+from pastforward.columns.times import MAX_TIME, MIN_TIME
+from pastforward.columns.vocabulary import Semantics
+from pastforward.matching.conditions.limits import MAX_DISJUNCTS
 from pastforward.matching.conditions.normal_form import Constraint, Disjunct
-from pastforward.matching.conditions.oracle import Semantics
 from pastforward.matching.conditions.predicates import (
     Predicate,
     alternatives,
@@ -188,8 +189,8 @@ def _needs_python(
             ok = ok or (k == _TIME and op != _LT and op != _GT)
         if ok and k == _TIME:
             # only years that a datetime has; `high` counts with `between` alone
-            ok = bits[i] >= FIRST_TIMESTAMP and bits[i] <= LAST_TIMESTAMP
-            ok = ok and (op != _BETWEEN or (high_bits[i] >= FIRST_TIMESTAMP and high_bits[i] <= LAST_TIMESTAMP))
+            ok = bits[i] >= MIN_TIME and bits[i] <= MAX_TIME
+            ok = ok and (op != _BETWEEN or (high_bits[i] >= MIN_TIME and high_bits[i] <= MAX_TIME))
         if ok and k == _FLOAT and canonical_float(bits[i])[0] == NAN:
             ok = False
         if ok and op == _BETWEEN and high_kind[i] == _FLOAT and canonical_float(high_bits[i])[0] == NAN:

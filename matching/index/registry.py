@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pastforward.columns.addressed import Pinned, pin, reference
 from pastforward.columns.growing import longer
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Int
@@ -23,7 +24,6 @@ from pastforward.matching.conditions.merge import meet
 from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Disjunct
 from pastforward.matching.conditions.predicates import checked_name
 from pastforward.matching.index import records as r
-from pastforward.matching.index.keys import mix
 from pastforward.matching.index.memory import size_of
 from pastforward.matching.index.parts import constraint_of_part
 from pastforward.matching.index.places import AXES, add_ranges, axes_wanted

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.growing import longer
+from pastforward.columns.hashing import hash_text
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.index.keys import mix
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -34,18 +34,6 @@ class StringView(NamedTuple):
     length: I32
     holders: I32
     table: I32
-
-
-@inner
-def hash_bytes(heap: U8, offset: Int, length: Int) -> Int:
-    h = np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
-    word = np.uint64(0)
-    for i in range(length):
-        word = (word << np.uint64(8)) | np.uint64(heap[offset + i])
-        if i & 7 == 7:
-            h = mix(h ^ word)
-            word = np.uint64(0)
-    return mix(h ^ word)
 
 
 @inner
@@ -70,7 +58,7 @@ def compare_bytes(a: U8, a_offset: Int, a_length: Int, b: U8, b_offset: Int, b_l
 def find_bytes(view: StringView, heap: U8, offset: Int, length: Int) -> Int:
     """The number of a string, -1 if nobody holds it."""
     mask = len(view.table) - 1
-    at = np.int64(hash_bytes(heap, offset, length) & np.uint64(mask))
+    at = np.int64(hash_text(heap, offset, length) & np.uint64(mask))
     while True:
         entry = view.table[at]
         if entry == 0:
@@ -108,7 +96,7 @@ def _intern(view: StringView, state: I64, free: I32, heap: U8, offset: I64, leng
         view.offset[number] = start
         view.length[number] = length[i]
         view.holders[number] = 1
-        at = np.int64(hash_bytes(heap, offset[i], length[i]) & np.uint64(mask))
+        at = np.int64(hash_text(heap, offset[i], length[i]) & np.uint64(mask))
         while view.table[at] > 0:
             at = (at + 1) & mask
         if view.table[at] == 0:
@@ -127,7 +115,7 @@ def _release(view: StringView, state: I64, free: I32, numbers: I32) -> Int:
         view.holders[number] -= 1
         if view.holders[number] > 0:
             continue
-        at = np.int64(hash_bytes(view.heap, view.offset[number], view.length[number]) & np.uint64(mask))
+        at = np.int64(hash_text(view.heap, view.offset[number], view.length[number]) & np.uint64(mask))
         while view.table[at] != number + 1:
             at = (at + 1) & mask
         view.table[at] = -1
@@ -145,7 +133,7 @@ def _rebuild(view: StringView, count: Int) -> Int:
     for number in range(count):
         if view.length[number] < 0:
             continue
-        at = np.int64(hash_bytes(view.heap, view.offset[number], view.length[number]) & np.uint64(mask))
+        at = np.int64(hash_text(view.heap, view.offset[number], view.length[number]) & np.uint64(mask))
         while view.table[at] != 0:
             at = (at + 1) & mask
         view.table[at] = number + 1

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.growing import longer
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.index.keys import mix
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

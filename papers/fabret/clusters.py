@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.index.keys import mix
 from pastforward.papers.fabret.predicate_index import IS, PredicateView, longer, selectivity
 
 U8 = npt.NDArray[np.uint8]

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inlined, inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.keys import equality_hash, first_key, last_key, mix
+from pastforward.matching.index.keys import equality_hash, first_key, last_key
 from pastforward.matching.index.records import BOUNDED, EQUAL, OPEN
 from pastforward.papers.fabret.ordered_index import (
     OrderedView,

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.index.keys import mix
 from pastforward.papers.fabret.clusters import (
     MAX_SCHEMA,
     OWNER,

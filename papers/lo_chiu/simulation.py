@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import text_hash
 from pastforward.columns.kernel import kernel
 from pastforward.papers.chord import BITS, Ring
 from pastforward.papers.loads.lo_chiu import Load, Schema
-from pastforward.streams.routing.hashing import text_hash
 
 U16 = npt.NDArray[np.uint16]
 I32 = npt.NDArray[np.int32]
@@ -129,7 +129,7 @@ def _points(hashes: list[int]) -> I64:
 
 
 def _mix(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """`streams.routing.hashing.mix`, for an array."""
+    """`columns.hashing.spread`, for an array."""
     with np.errstate(over="ignore"):
         z = keys + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pastforward.columns.times import SECOND
 from pastforward.state import cover, leaves, smallest_cell
 
-SECOND = 1_000_000
 OPERATION = 20  # microseconds of log time: 50,000 operations a second
 SIDE = 500
 TOWNS = 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
-from pastforward.matching.index.keys import mix
 from pastforward.papers.pubsub.forest import CELLS, STRUCTURES_HELD, Forest
 
 # A key is the bucket plus one, then 20 bits of attribute; 0 is a cell never used, -1 a released one.

@@ -21,6 +21,7 @@ from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.cli.suggest import Commands
 from pastforward.client import Moment, micros
+from pastforward.columns.vocabulary import SCOPES, SEMANTICS, TIME_BASES
 from pastforward.errors import UserError
 from pastforward.settings import Settings, parse_duration
 
@@ -152,11 +153,11 @@ def statistics(
 def asking(command: Any) -> Any:
     """What is looked for: the options of a subscription."""
     for option in (
-        click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical"),
-        click.option("--time", type=click.Choice(["published", "valid"]), default="published"),
+        click.option("--semantics", type=click.Choice(SEMANTICS), default="classical"),
+        click.option("--time", type=click.Choice(TIME_BASES), default="published"),
         click.option("--to", "ends_at", type=MOMENT, help="End of the window."),
         click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -30d reaches thirty days back."),
-        click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap"),
+        click.option("--scope", type=click.Choice(SCOPES), default="overlap"),
         click.option("--topic", help="Dewey path such as 1.4.2; the root if left out."),
         click.option("--where", help="Condition, as in SQL.", metavar="CONDITION"),
     ):
@@ -167,8 +168,9 @@ def asking(command: Any) -> Any:
 def _asked(
     where: str | None, topic: str | None, scope: str, starts_at: Moment, ends_at: Moment, time_: str, semantics: str
 ) -> Any:
+    from pastforward.columns.vocabulary import Scope, Semantics, TimeBasis
     from pastforward.matching import Condition, ConditionError
-    from pastforward.matching.conditions.oracle import Scope, Semantics, Subscription, TimeMode
+    from pastforward.matching.conditions.oracle import Subscription
     from pastforward.schemas.dewey_text import check_path
 
     now = time.time_ns() // 1000
@@ -182,7 +184,7 @@ def _asked(
         cast(Scope, scope),
         micros(starts_at, now),
         micros(ends_at, now),
-        cast(TimeMode, time_),
+        cast(TimeBasis, time_),
         cast(Semantics, semantics),
     )
 

@@ -19,14 +19,25 @@ from rich.text import Text
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.client import Instant, Moment, Notification, micros
+from pastforward.columns.times import datetime_of
+from pastforward.columns.vocabulary import (
+    DELIVERIES,
+    SCOPES,
+    SEMANTICS,
+    TIME_BASES,
+    Deliver,
+    Scope,
+    Semantics,
+    TimeBasis,
+)
 from pastforward.errors import UserError
 from pastforward.matching.conditions.printing import name_text, value_text
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Best, BestOffer, Content, Publication, SchemaError, decode_publication
 from pastforward.schemas.codec import finite_json, to_json
 from pastforward.schemas.plain import plain_content
-from pastforward.schemas.records import Deliver, Prefer, Scope, Semantics, TimeBasis
-from pastforward.schemas.times import datetime_of, micros_of_text
+from pastforward.schemas.records import Prefer
+from pastforward.schemas.times import micros_of_text
 from pastforward.settings import Settings, parse_duration
 
 SHOWN = 80  # characters of a value, at most
@@ -69,15 +80,15 @@ SOME = SomeText()
 @click.command()
 @click.option("--where", help="Condition, as in SQL.", metavar="CONDITION")
 @click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
-@click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
+@click.option("--scope", type=click.Choice(SCOPES), default="overlap")
 @click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
 @click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
 @click.option("--id", "subscription_id", type=SOME, help="The same id again replaces; a new one if left out.")
 @click.option("--subscriber", type=SOME, help="Who is told; your user name if left out.")
-@click.option("--time", type=click.Choice(["published", "valid"]), default="published")
-@click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
+@click.option("--time", type=click.Choice(TIME_BASES), default="published")
+@click.option("--semantics", type=click.Choice(SEMANTICS), default="classical")
 @click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
-@click.option("--deliver", type=click.Choice(["content", "ids"]), default="content", help="What notifications carry.")
+@click.option("--deliver", type=click.Choice(DELIVERIES), default="content", help="What notifications carry.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @with_settings(*CONNECTION)
 def subscribe(

@@ -29,6 +29,7 @@ from pastforward.client.rules import RoutingRules
 from pastforward.client.stream import Stream
 from pastforward.client.tokens import read_token
 from pastforward.client.workers import SLACK, Workers
+from pastforward.columns.vocabulary import Deliver, Scope, Semantics, TimeBasis
 from pastforward.errors import BrokerError, ClientClosed, DeliveryError, UserError
 from pastforward.matching.conditions.values import Value
 from pastforward.registry import open_registry
@@ -45,7 +46,7 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
 from pastforward.schemas.fields import own_identifier
-from pastforward.schemas.records import Deliver, Scope, Semantics, TimeBasis, Where
+from pastforward.schemas.records import Where
 from pastforward.settings import Settings, load
 
 

@@ -8,20 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import hash_name
 from pastforward.columns.kernel import kernel
 from pastforward.schemas.kernels.kinds import Array, Number, Result
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
-
-
-@kernel
-def hash_bytes(data: Array, at: Number, length: Number, seed: Number) -> Result:
-    value = seed ^ np.uint64(length)
-    for index in range(at, at + length):
-        value = (value ^ np.uint64(data[index])) * _MULTIPLIER
-        value ^= value >> _SHIFT
-    return value
 
 
 @kernel
@@ -38,7 +27,7 @@ def find_slot(
 ) -> Result:
     """The slot that holds the name's number, or the empty one (-1) where it belongs."""
     mask = np.uint64(len(table) - 1)
-    slot = hash_bytes(data, at, length, seed) & mask
+    slot = hash_name(data, at, length, seed) & mask
     while True:
         number = table[slot]
         if number < 0 or (name_length[number] == length and same_bytes(data, name_at[number], at, length)):

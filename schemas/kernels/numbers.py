@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from pastforward.columns.kernel import kernel
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.schemas.kernels.kinds import Array, Number, Result
-from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 FAILED: Final = 0
 INTEGER: Final = 2  # as in `columns.attributes`

@@ -9,6 +9,7 @@ import numpy as np
 
 from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,
@@ -44,7 +45,6 @@ from pastforward.schemas.kernels.columns import (
 )
 from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.kernels.text import ID, is_path, is_text, is_utf8
-from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 # Kinds of nodes; a row of `nodes` is: kind, and two numbers that depend on it.
 N_NULL = 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, PATH, POINT, STRING, TIMESTAMP
 from pastforward.columns.kernel import kernel
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.schemas.kernels.columns import (
     ATTRIBUTES,
     BEGINS,
@@ -40,7 +41,6 @@ from pastforward.schemas.kernels.kinds import Array, Number, Result
 from pastforward.schemas.kernels.numbers import FAILED, INTEGER, NO_TIME, read_number, read_rfc3339
 from pastforward.schemas.kernels.read_avro import as_double
 from pastforward.schemas.kernels.text import BYTES, ID, is_path, is_text, is_utf8
-from pastforward.schemas.limits import MAX_TIME, MIN_TIME
 
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C

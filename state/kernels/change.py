@@ -7,6 +7,7 @@ The journal holds the first item of every change: its number if it came, and `-2
 
 from __future__ import annotations
 
+from pastforward.columns.hashing import hash_id
 from pastforward.columns.kernel import bare
 from pastforward.state.kernels import heap, ids, lists, topics
 from pastforward.state.kernels.records import (
@@ -157,7 +158,7 @@ def amend(
 ) -> None:
     """Other payloads for staged publications, by text id. Ids that are not there, or not staged, are left as they are."""
     for row in range(len(id_low)):
-        identity = ids.hash_bytes(id_bytes, id_low[row], id_high[row])
+        identity = hash_id(id_bytes, id_low[row], id_high[row])
         slot = ids.find(memory, PUBLICATION, identity, id_bytes, id_low[row], id_high[row])
         item = memory.item_map[slot]
         if item == NONE or not memory.items[item].flags & STAGED or memory.items[item].flags & DEAD:

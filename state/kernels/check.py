@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import hash_id
 from pastforward.columns.kernel import bare
-from pastforward.state.kernels.ids import hash_bytes
 from pastforward.state.kernels.records import (
     EARLIEST,
     LATEST,
@@ -45,7 +45,7 @@ def prepare(
             if length < 1 or length > longest_id:
                 return BAD_ID, row, 0
             size += length
-            identity[row] = hash_bytes(id_bytes, id_low[row], id_high[row])
+            identity[row] = hash_id(id_bytes, id_low[row], id_high[row])
         if time[row] == EARLIEST and kind[row] != WITHDRAWAL:
             return NO_TIME, row, 0
         if _far(time[row], farthest, EARLIEST):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import hash_id
 from pastforward.columns.kernel import bare
 from pastforward.state.kernels import change, heap, ids, topics
 from pastforward.state.kernels.records import (
@@ -243,7 +244,7 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
         if integers:
             identity: Int = np.int64(_big_endian(rows.keys, id_low, key_end) ^ np.uint64(1 << 63))
         else:
-            identity = ids.hash_bytes(rows.keys, id_low, key_end)
+            identity = hash_id(rows.keys, id_low, key_end)
 
         value = 0 if row == 0 else rows.value_ends[row - 1]
         sequence: Int = np.int64(_little_endian(rows.values, value, value + 8))
@@ -356,7 +357,7 @@ def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tu
 def item_of(memory: Memory, kind: int, identity: int, text: Array) -> int:
     """The item of an id that is there, or NONE. `text` is the id as keys have it."""
     if memory.scalars[INTEGER_IDS] != 1:
-        identity = ids.hash_bytes(text, 0, len(text))
+        identity = hash_id(text, 0, len(text))
     item = memory.item_map[ids.find(memory, kind, identity, text, 0, len(text))]
     if item == NONE or memory.items[item].flags & DEAD or not lives(memory, item, memory.scalars[LOG_TIME]):
         return NONE

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import hash_id, mix_positive
 from pastforward.columns.kernel import bare
 from pastforward.state.kernels.heap import id_span, same_bytes
-from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import INTEGER_IDS, IS_PUBLICATION, MAPPED, NONE, Array, Int, Memory
-
-
-@bare
-def hash_bytes(data: Array, low: int, high: int) -> int:
-    """64-bit FNV-1a, mixed."""
-    value = np.uint64(0xCBF29CE484222325)
-    for at in range(low, high):
-        value = (value ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
-    return mix(value)
 
 
 @bare
 def hash_all(data: Array, low: Array, high: Array, out: Array) -> None:
     for row in range(len(low)):
-        out[row] = hash_bytes(data, low[row], high[row])
+        out[row] = hash_id(data, low[row], high[row])
 
 
 @bare
 def _home(identity: Int, kind: int, mask: int) -> int:
-    return mix(np.uint64(identity) * np.uint64(2) + np.uint64(kind)) & mask
+    return mix_positive(np.uint64(identity) * np.uint64(2) + np.uint64(kind)) & mask
 
 
 @bare

@@ -7,28 +7,15 @@ Order: time, then sequence, both descending; no two items of a list are equal in
 
 from __future__ import annotations
 
-import numpy as np
-
+from pastforward.columns.hashing import mix_positive
 from pastforward.columns.kernel import bare
-from pastforward.state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Int, Memory
-
-
-@bare
-def mix(value: Int) -> int:
-    """A bijection of 64 bits in which every input bit reaches every output bit."""
-    x = np.uint64(value)
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return np.int64(x & np.uint64(0x7FFFFFFFFFFFFFFF))  # type: ignore[return-value]
+from pastforward.state.kernels.records import LEVELS, NONE, TOWER_FREE, TOWER_FREE_COUNT, TOWER_TOP, Memory
 
 
 @bare
 def height(sequence: int) -> int:
     """0 for seven items in eight; decided by the sequence, so that a replay builds the same lists."""
-    bits = mix(sequence)
+    bits = mix_positive(sequence)
     level = 0
     while level < LEVELS and bits & 7 == 0:
         level += 1

@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.times import EARLIEST as EARLIEST
+from pastforward.columns.times import LATEST as LATEST
+
 Array: TypeAlias = npt.NDArray[Any]
 Int: TypeAlias = Any
 """A machine integer: signed or not matters to the compiler, not to the reader."""
 
 NONE: Final = -1
-EARLIEST: Final = -(1 << 63)
-LATEST: Final = (1 << 63) - 1
 
 SUBSCRIPTION: Final = 0
 PUBLICATION: Final = 1

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import mix_positive
 from pastforward.columns.kernel import bare
-from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import (
     NODE_FREE,
     NODE_FREE_COUNT,
@@ -67,7 +67,7 @@ def parse_paths(
 
 @bare
 def _home(parent: Int, component: Int, mask: int) -> int:
-    return mix(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & mask
+    return mix_positive(np.uint64(component) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(parent)) & mask
 
 
 @bare

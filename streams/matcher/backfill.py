@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.vocabulary import VALID
 from pastforward.schemas import (
     BackfillRequest,
     CanonicalSubscription,
     decode_rendezvous_chunk,
 )
-from pastforward.schemas.columns import (
-    FROM_PUBLICATIONS,
-    VALID,
-)
+from pastforward.schemas.columns import FROM_PUBLICATIONS
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
 from pastforward.streams.matcher.records import canonical, read_subscriptions
 from pastforward.streams.matcher.self_join import covered
@@ -33,25 +31,25 @@ MOST_COVERS: Final = 2 << 20
 
 
 def request_backfill(chunk: Chunk, rows: Rows) -> None:
-    """Windows that begin before the hot one. `gone` goes on with the log, so that each row sees what was gone then."""
+    """Windows that begin before the hot one. `cold` goes on with the log, so that each row sees what was cold then."""
     engine, columns = chunk.engine, chunk.columns
-    gone = engine.progress.gone
+    cold = engine.progress.cold
     begins, ends = columns.begins_at[rows], columns.ends_at[rows]
     held = np.minimum(begins, columns.arrived_at[rows])
     added = 0
     asking = np.array(list(chunk.handles), np.int64)
     if len(asking):
-        # what is gone only grows: who has nothing to ask at the end of the chunk had nothing to ask before
-        after = gone.copy()
+        # what is cold only grows: who has nothing to ask at the end of the chunk had nothing to ask before
+        after = cold.copy()
         after.add_columns(held, begins, ends)
         after.fold(engine.horizon(int(chunk.log_time[-1])))
         valid = columns.time[asking] == VALID
         if not after.asked_by_any(columns.begins_at[asking], valid, chunk.log_time[asking]):
-            engine.progress.gone = after
+            engine.progress.cold = after
             return
         until_of = np.searchsorted(rows, asking)
-        if not gone.folds(held, engine.horizon(int(chunk.log_time[-1]))):
-            until_of[:] = 0  # none of them is gone when the chunk ends: it is all the same when they are added
+        if not cold.folds(held, engine.horizon(int(chunk.log_time[-1]))):
+            until_of[:] = 0  # none of them is cold when the chunk ends: it is all the same when they are added
         times = zip(
             chunk.handles.items(),
             _cuts(chunk),
@@ -63,10 +61,10 @@ def request_backfill(chunk: Chunk, rows: Rows) -> None:
         )
         for (row, handle), cut, until, now, starts_at, valid in times:
             if until > added:
-                gone.add_columns(held[added:until], begins[added:until], ends[added:until])
+                cold.add_columns(held[added:until], begins[added:until], ends[added:until])
                 added = until
-            gone.fold(engine.horizon(now))
-            if not engine.subscribers.flags[handle] & OLD and gone.asked_by(starts_at, bool(valid), now):
+            cold.fold(engine.horizon(now))
+            if not engine.subscribers.flags[handle] & OLD and cold.asked_by(starts_at, bool(valid), now):
                 subscriber = engine.subscribers[handle]
                 chunk.effects.requests.append(
                     BackfillRequest(
@@ -79,8 +77,8 @@ def request_backfill(chunk: Chunk, rows: Rows) -> None:
                         _covers(chunk, row, subscriber),
                     )
                 )
-    gone.add_columns(held[added:], begins[added:], ends[added:])
-    gone.fold(engine.horizon(int(chunk.log_time[-1])))
+    cold.add_columns(held[added:], begins[added:], ends[added:])
+    cold.fold(engine.horizon(int(chunk.log_time[-1])))
 
 
 def _covers(chunk: Chunk, row: int, subscriber: Subscriber) -> tuple[CanonicalSubscription, ...]:

@@ -259,7 +259,7 @@ class Auctions:
         self._store.put_meta(SLOT + str(auction.slot).encode(), None)
         self._free.append(auction.slot)
 
-    def settle(self, changes: Changes) -> None:
+    def resolve(self, changes: Changes) -> None:
         """After the record was applied: has it changed who holds what?"""
         touched, self._touched = self._touched, {}
         for name in touched:

@@ -58,7 +58,7 @@ def run_auctions(chunk: Chunk, publications: Publications, found: FoundRows | No
             engine.auctions.offer(bidder_of(subscriber), query_of_new(asked))
         if row in opening:
             _open(chunk, row, opening[row])
-        engine.auctions.settle(changes)
+        engine.auctions.resolve(changes)
         if row >= chunk.loud_from:
             chunk.effects.best += changes.notifications
             chunk.effects.offers += changes.offers

@@ -34,8 +34,7 @@ from pastforward.streams.matcher import best_offers as auctions
 from pastforward.streams.matcher.best_offers import Auction, Auctions, Changes
 from pastforward.streams.matcher.bidding import bidder_of, query_of_new
 from pastforward.streams.matcher.chunk import Chunk
-from pastforward.streams.matcher.cold import FOREVER, Gone
-from pastforward.streams.matcher.cold import NEVER as NOT_YET
+from pastforward.streams.matcher.cold import FOREVER, NOT_YET, Cold
 from pastforward.streams.matcher.duplicates import Refusals, Repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.endings import Endings
@@ -227,7 +226,7 @@ class Engine:
         self.cut = self.progress.cut()
         if any(entry.starts):
             self.progress.complete_from = entry.begins_at
-            self.progress.gone = Gone(FOREVER, FOREVER)
+            self.progress.cold = Cold(FOREVER, FOREVER)
         self.progress.silent = True
 
     def load(self) -> None:
@@ -247,9 +246,9 @@ class Engine:
         for batch in self.store.scan("publication", ("time", "arrived_at", "expires_at")):
             published, arrived = batch["time"].to_numpy(), batch["arrived_at"].to_numpy()
             expires = batch["expires_at"].fill_null(NEVER).to_numpy()
-            self.progress.gone.add_columns(np.minimum(published, arrived), published, expires)
-        self.progress.gone.fold(self.horizon(self.progress.log_time))
-        self.auctions.settle(Changes(0, self.progress.log_time))  # as it was; nobody is told again
+            self.progress.cold.add_columns(np.minimum(published, arrived), published, expires)
+        self.progress.cold.fold(self.horizon(self.progress.log_time))
+        self.auctions.resolve(Changes(0, self.progress.log_time))  # as it was; nobody is told again
 
     def rebuild(self, known: Progress) -> None:
         """First of all: what is rebuilt was fixed under the window that was in force then."""
@@ -283,9 +282,9 @@ class Engine:
     ) -> None:
         """Live subscriptions and open auctions as the changelog has them, and how far they had come. After the publications."""
         self.applied = reached
-        gone = self.progress.gone
-        gone.published, gone.expires = progress.gone.published, progress.gone.expires
-        self.progress = replace(progress, gone=gone)
+        cold = self.progress.cold
+        cold.published, cold.expires = progress.cold.published, progress.cold.expires
+        self.progress = replace(progress, cold=cold)
         self._set_window(self._configured)
         self.store.drop_before(self.progress.change_window(self.hot_window))
         self.cut = self.progress.cut()
@@ -296,7 +295,7 @@ class Engine:
                 self._owed |= {key: None, auctions.KEY + auction.name.encode(): payload}
         for start in range(0, len(values), BATCH):
             in_halves(self._adopt, self._cannot_hold, values[start : start + BATCH])
-        self.auctions.settle(Changes(0, self.progress.log_time))
+        self.auctions.resolve(Changes(0, self.progress.log_time))
 
     def _adopt(self, values: Sequence[bytes]) -> None:
         with self._atomic():

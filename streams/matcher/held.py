@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.texts import Texts
 from pastforward.matching.conditions import oracle
 from pastforward.matching.conditions.values import Value
-from pastforward.matching.index.flat import Texts as FlatTexts
 from pastforward.schemas import (
     CanonicalPublication,
     RendezvousColumns,
@@ -108,8 +108,8 @@ class Publications:
     def partitions(self, i: int) -> tuple[int, ...]:
         return partitions_at(self.columns, int(self.rows[i]))
 
-    def topics(self) -> FlatTexts:
-        return FlatTexts(*self.columns.topic.take(self.rows).for_kernel())
+    def topics(self) -> Texts:
+        return self.columns.topic.take(self.rows)
 
 
 def pack(value: bytes, before: Before) -> bytes:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from pastforward.columns.texts import Texts
 from pastforward.schemas import (
     Registry,
     Rendezvous,
     SchemaError,
-    Texts,
     dead_letter,
     dead_letter_key,
     decode_rendezvous,

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import Content, Contents, Notification, NotificationColumns, RendezvousColumns, Texts
+from pastforward.columns.texts import Texts
+from pastforward.schemas import Content, Contents, Notification, NotificationColumns, RendezvousColumns
 from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
 from pastforward.schemas.contents import condition_texts, content_at, contents_of
 from pastforward.streams.matcher.subscribers import IDS_ALONE, Subscribers

@@ -10,7 +10,7 @@ import orjson
 from pastforward.schemas import SchemaError
 from pastforward.schemas.codec import parse_json
 from pastforward.schemas.fields import flag, integer, small, text
-from pastforward.streams.matcher.cold import FOREVER, NEVER, Gone
+from pastforward.streams.matcher.cold import FOREVER, NOT_YET, Cold
 
 FORMAT: Final = 2  # of the state that it stands for; in the first one publications were known by their id alone
 
@@ -20,10 +20,10 @@ class Progress:
     """`seen`: the highest offset of each origin, by topic and partition. `complete_from`: the point from which the state is complete,
     if a log that was too short made it begin later."""
 
-    log_time: int = NEVER
+    log_time: int = NOT_YET
     seen: dict[tuple[str, int], int] = field(default_factory=dict)
-    complete_from: int = NEVER
-    gone: Gone = field(default_factory=Gone)
+    complete_from: int = NOT_YET
+    cold: Cold = field(default_factory=Cold)
     silent: bool = (
         False  # only what came under an earlier version of the routing was seen: auctions are still that version's
     )
@@ -38,14 +38,14 @@ class Progress:
         """What a shorter window has dropped is not held: the state is complete from where that window began, which is returned. What a
         longer window has held is not looked at any more: the history may have to tell of anything."""
         if self.hot_window > hot_window:
-            self.gone = Gone(FOREVER, FOREVER)
+            self.cold = Cold(FOREVER, FOREVER)
         if self.hot_window and self.hot_window < hot_window:
             self.complete_from = max(self.complete_from, self.log_time - self.hot_window)
         self.hot_window = hot_window
         return self.complete_from
 
     def copy(self) -> Progress:
-        return replace(self, seen=dict(self.seen), gone=self.gone.copy())
+        return replace(self, seen=dict(self.seen), cold=self.cold.copy())
 
     def cut(self) -> dict[int, int]:
         """The highest offset seen of each publications partition."""
@@ -59,7 +59,7 @@ def encode_progress(progress: Progress, offset: int) -> bytes:
             "log_time": progress.log_time,
             "seen": [[topic, partition, at] for (topic, partition), at in progress.seen.items()],
             "complete_from": progress.complete_from,
-            "gone": [progress.gone.published, progress.gone.expires],
+            "gone": [progress.cold.published, progress.cold.expires],
             "silent": progress.silent,
             "refused_from": progress.refused_from,
             "refused_until": progress.refused_until,
@@ -88,7 +88,7 @@ def decode_progress(value: bytes) -> tuple[Progress, int]:
             for topic, partition, at in fields["seen"]
         }
         published, expires = fields["gone"]
-        gone = Gone(integer(published, "gone"), integer(expires, "gone"))
+        cold = Cold(integer(published, "gone"), integer(expires, "gone"))
         log_time, complete_from = (
             integer(fields["log_time"], "log_time"),
             integer(fields["complete_from"], "complete_from"),
@@ -96,7 +96,7 @@ def decode_progress(value: bytes) -> tuple[Progress, int]:
         refused = [integer(fields.get(name, 0), name) for name in ("refused_from", "refused_until")]
         silent = flag(fields.get("silent", False), "silent")
         hot_window = integer(fields.get("hot_window", 0), "hot_window")
-        progress = Progress(log_time, seen, complete_from, gone, silent, hot_window, *refused)
+        progress = Progress(log_time, seen, complete_from, cold, silent, hot_window, *refused)
         return progress, integer(fields["offset"], "offset")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, SchemaError):

@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.vocabulary import CLASSICAL, IDS, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching import Index
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
-from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.matching.index.flat import Places
-from pastforward.matching.index.flat import Texts as FlatTexts
 from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
 from pastforward.schemas import (
@@ -21,10 +20,6 @@ from pastforward.schemas import (
     RendezvousColumns,
     Version,
 )
-from pastforward.schemas.columns import (
-    CLASSICAL,
-    IDS,
-)
 from pastforward.schemas.flat_conditions import flat_conditions
 from pastforward.streams.matcher.subscribers import ALONE, IDS_ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
@@ -32,8 +27,6 @@ from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-SCOPES: Final = ("overlap", "subtree")
-TIMES: Final = ("published", "valid")
 SCOPE_FLAGS: Final = np.array([0, SUBTREE_SCOPE], np.uint8)  # of the index's records, by their number in the columns
 TIME_FLAGS: Final = np.array([0, VALID_TIME], np.uint8)
 SEMANTICS_FLAGS: Final = np.array([0, SYMMETRIC, INTERSECT], np.uint8)
@@ -70,7 +63,7 @@ def read_subscriptions(columns: RendezvousColumns, rows: Sequence[int]) -> Itera
                 SCOPES[columns.scope[row]],
                 starts_at,
                 None if ends_at == NEVER else ends_at,
-                TIMES[columns.time[row]],
+                TIME_BASES[columns.time[row]],
                 semantics,
             ),
         )
@@ -91,7 +84,7 @@ def add_to(index: Index, columns: RendezvousColumns, rows: Rows, handles: Rows) 
         handles[taken],
         # rows that were not read have no disjuncts
         conditions._replace(first=np.append(conditions.first[taken], conditions.first[-1])),
-        Places(FlatTexts(*columns.topic.take(at).for_kernel()), columns.begins_at[at], columns.ends_at[at], flags),
+        Places(columns.topic.take(at), columns.begins_at[at], columns.ends_at[at], flags),
     )
 
 
@@ -107,7 +100,7 @@ def new_subscriptions(columns: RendezvousColumns, rows: Sequence[int], handles: 
             SCOPES[scope],
             starts_at,
             None if ends_at == NEVER else ends_at,
-            TIMES[time],
+            TIME_BASES[time],
             SEMANTICS[semantics],
         )
         for handle, row, topic, scope, starts_at, ends_at, time, semantics in zip(
@@ -155,7 +148,7 @@ def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> C
         SCOPES[columns.scope[row]],
         subscriber.starts_at,
         None if subscriber.ends_at == NEVER else subscriber.ends_at,
-        TIMES[columns.time[row]],
+        TIME_BASES[columns.time[row]],
         ALWAYS if form is None else form,
         SEMANTICS[columns.semantics[row]],
         subscriber.self_join,

@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import (
-    NEVER,
-    Texts,
-)
-from pastforward.schemas.columns import (
-    PUBLICATION,
-    SUBSCRIPTION,
-    SUBTREE,
-    VALID,
-    WITHDRAWAL,
-)
-from pastforward.state import EARLIEST, KIND, Batch, Text
+from pastforward.columns.texts import Texts
+from pastforward.columns.vocabulary import SUBTREE, VALID
+from pastforward.schemas import NEVER
+from pastforward.schemas.columns import PUBLICATION, SUBSCRIPTION, WITHDRAWAL
+from pastforward.state import EARLIEST, KIND, Batch
 from pastforward.streams.matcher.held import Befores, FoundRows, Publications
 from pastforward.streams.reference import EARLIER
 from pastforward.streams.stages.kernels import event_ends, event_names
@@ -32,12 +25,6 @@ Flags = npt.NDArray[np.bool_]
 
 CODES: Final = np.zeros(4, np.uint8)  # a record's kind, as the store has it
 CODES[[SUBSCRIPTION, PUBLICATION, WITHDRAWAL]] = KIND["subscription"], KIND["publication"], KIND["withdrawal"]
-
-
-def _text(texts: Texts, rows: Rows | None = None) -> Text:
-    """Some rows of a column, or all; none is empty."""
-    heap, at, length = texts.for_kernel() if rows is None else texts.take(rows).for_kernel()
-    return Text(at, at + np.maximum(length, 0), heap)
 
 
 def store_rows(chunk: Chunk, find: str) -> FoundRows | None:
@@ -63,7 +50,7 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
     return Batch(
         kind=CODES[columns.kind[rows]],
         id=_names(chunk, rows),
-        topic=_text(columns.topic, rows),
+        topic=columns.topic.take(rows),
         time=np.where(published, begins, chunk.log_time[rows]),
         arrived_at=columns.arrived_at[rows],
         now=chunk.log_time[rows],
@@ -75,12 +62,12 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
         self_join=joins,
         # the previous publication of each, and all that a self-joining one carries
         earlier=np.where(published, np.where(joins, EARLIER, 1), 0),
-        subscriber_id=_text(columns.party_id, rows),
-        payload=Text(chunk.packed.at[rows], chunk.packed.at[rows + 1], chunk.packed.data),
+        subscriber_id=columns.party_id.take(rows),
+        payload=chunk.packed.texts().take(rows),
     )
 
 
-def _names(chunk: Chunk, rows: Rows) -> Text:
+def _names(chunk: Chunk, rows: Rows) -> Texts:
     """What the store knows rows by: an event by its id and topic, a subscription by its id."""
     columns = chunk.columns
     ids, topics = columns.id.for_kernel(), columns.topic.for_kernel()
@@ -90,7 +77,7 @@ def _names(chunk: Chunk, rows: Rows) -> Text:
     event_ends(ids[2], topics[2], published, rows, ends)
     names = np.empty(int(ends[-1]), np.uint8)
     event_names(*ids, *topics, published, rows, ends, names)
-    return Text(ends[:-1], ends[1:], names)
+    return Packed(names, ends).texts()
 
 
 def _publications_alone(chunk: Chunk) -> Batch:
@@ -100,7 +87,7 @@ def _publications_alone(chunk: Chunk) -> Batch:
     return Batch(
         kind=np.full(count, CODES[PUBLICATION], np.uint8),
         id=_names(chunk, chunk.all_rows),
-        topic=_text(columns.topic),
+        topic=columns.topic,
         time=columns.begins_at,
         arrived_at=columns.arrived_at,
         now=chunk.log_time,
@@ -111,8 +98,8 @@ def _publications_alone(chunk: Chunk) -> Batch:
         valid=none,
         self_join=columns.self_join,
         earlier=np.where(columns.self_join, EARLIER, 1),
-        subscriber_id=_text(columns.party_id),
-        payload=Text(chunk.packed.at[:-1], chunk.packed.at[1:], chunk.packed.data),
+        subscriber_id=columns.party_id,
+        payload=chunk.packed.texts(),
     )
 
 
@@ -131,7 +118,7 @@ def take_publications(chunk: Chunk, found: FoundRows | None) -> Publications:
             kept = _last_of_its_id(chunk, rows)[some]
             if not kept.all():
                 some, packed = some[kept], packed.take(np.flatnonzero(kept))
-            chunk.engine.store.amend(_names(chunk, rows[some]), Text(packed.at[:-1], packed.at[1:], packed.data))
+            chunk.engine.store.amend(_names(chunk, rows[some]), packed.texts())
     return Publications(columns, rows, before)
 
 

@@ -41,7 +41,6 @@ from pastforward.streams.router.routes import Route, Routes, digest_of
 from pastforward.streams.routing import Scheme
 from pastforward.streams.routing.change import View, turn
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
-from pastforward.streams.routing.columns import Texts as ColumnTexts
 from pastforward.streams.stages.attributes import take
 from pastforward.streams.stages.guard import warn
 from pastforward.streams.stages.metrics import Metrics
@@ -192,8 +191,8 @@ class PublicationRouter(Router):
             ids, topics = ids.take(rows), topics.take(rows)
         placement = self._scheme.route_publications(
             Publications(
-                ColumnTexts(ids.heap, ids.at, ids.length),
-                ColumnTexts(topics.heap, topics.at, topics.length),
+                ids,
+                topics,
                 take(columns.attributes, rows),
                 {i: where[row] for i, row in enumerate(order) if row in where} if where else {},
             )
@@ -298,8 +297,8 @@ class SubscriptionRouter(Router):
         ids, topics = columns.subscription_id.take(rows), columns.topic.take(rows)
         placement = self._scheme.route_subscriptions(
             Subscriptions(
-                ColumnTexts(ids.heap, ids.at, ids.length),
-                ColumnTexts(topics.heap, topics.at, np.maximum(topics.length, 0)),
+                ids,
+                topics,
                 columns.semantics[rows],
                 list(asked.where.values()),
             )

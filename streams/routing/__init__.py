@@ -1,7 +1,7 @@
 """Which rendezvous partitions a record goes to: pure functions, one file a scheme."""
 
 from pastforward.streams.routing.catalog import Attribute, Catalog, CatalogError, Seen
-from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
 from pastforward.streams.routing.directory import Directory, read_catalog
 from pastforward.streams.routing.make import SCHEMES, make_scheme
 from pastforward.streams.routing.records import Publication, RoutedPublication, RoutedSubscription, Subscription
@@ -23,7 +23,6 @@ __all__ = [
     "Seen",
     "Subscription",
     "Subscriptions",
-    "Texts",
     "make_scheme",
     "read_catalog",
     "reports",

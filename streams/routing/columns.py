@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,47 +23,18 @@ from pastforward.columns.attributes import (
     TIMESTAMP,
     Attributes,
 )
+from pastforward.columns.texts import Texts, as_kernel
+from pastforward.columns.times import datetime_of, micros_of
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching.conditions.normal_form import NormalForm
-from pastforward.matching.conditions.oracle import SEMANTICS
-from pastforward.matching.conditions.types import EPOCH, INT64_MAX, INT64_MIN, microseconds
+from pastforward.matching.conditions.types import INT64_MAX, INT64_MIN
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
 from pastforward.schemas.condition_bytes import condition_bytes
-from pastforward.streams.routing.hashing import k_text_hashes
 from pastforward.streams.routing.records import Publication, RoutedPublication, RoutedSubscription
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-
-
-class Texts(NamedTuple):
-    """A column of texts: the UTF-8 of text `i` is `heap[offset[i]:offset[i] + length[i]]`."""
-
-    heap: U8
-    offset: I64
-    length: I32
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        encoded = [text.encode() for text in texts]
-        length = np.fromiter(map(len, encoded), np.int32, len(encoded))
-        offset = np.zeros(len(encoded), np.int64)
-        np.cumsum(length[:-1], out=offset[1:])
-        return cls(np.frombuffer(bytearray(b"".join(encoded)), np.uint8), offset, length)
-
-    def owned(self) -> Texts:
-        """As kernels take it: see `entry_columns`."""
-        return Texts(owned(self.heap), owned(self.offset), owned(self.length))
-
-    def hashes(self) -> U64:
-        """`hashing.text_hash` of each."""
-        found = np.empty(len(self.offset), np.uint64)
-        k_text_hashes(*self.owned(), found)
-        return found
-
-    def text(self, row: int) -> str:
-        return self.heap[self.offset[row] : self.offset[row] + self.length[row]].tobytes().decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +50,8 @@ class Publications:
     def of(cls, publications: Sequence[RoutedPublication]) -> Publications:
         """From records in Python. Slow: codecs fill the columns themselves."""
         return cls(
-            Texts.of([publication.publication_id for publication in publications]),
-            Texts.of([publication.topic for publication in publications]),
+            Texts.of([publication.publication_id.encode() for publication in publications]),
+            Texts.of([publication.topic.encode() for publication in publications]),
             attribute_columns([publication.attributes for publication in publications]),
             {row: said.condition for row, said in enumerate(publications) if said.condition is not None},
         )
@@ -90,12 +61,13 @@ class Publications:
 
     def row(self, row: int) -> Publication:
         values = attribute_values(self.attributes, row)
-        return Publication(self.ids.text(row), self.topics.text(row), values, self.conditions.get(row))
+        name, topic = self.ids[row] or b"", self.topics[row] or b""
+        return Publication(name.decode(), topic.decode(), values, self.conditions.get(row))
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """What decides where subscriptions go. `semantics` are places in `oracle.SEMANTICS`, `conditions` the normal forms as
+    """What decides where subscriptions go. `semantics` are places in `vocabulary.SEMANTICS`, `conditions` the normal forms as
     `schemas.condition_bytes` writes them. Topics are valid Dewey paths."""
 
     ids: Texts
@@ -107,8 +79,8 @@ class Subscriptions:
     def of(cls, subscriptions: Sequence[RoutedSubscription]) -> Subscriptions:
         """From records in Python. Slow: the router has the columns."""
         return cls(
-            Texts.of([subscription.subscription_id for subscription in subscriptions]),
-            Texts.of([subscription.topic for subscription in subscriptions]),
+            Texts.of([subscription.subscription_id.encode() for subscription in subscriptions]),
+            Texts.of([subscription.topic.encode() for subscription in subscriptions]),
             np.array([SEMANTICS.index(subscription.semantics) for subscription in subscriptions], np.uint8),
             [condition_bytes(subscription.condition) for subscription in subscriptions],
         )
@@ -131,17 +103,13 @@ class EntryColumns(NamedTuple):
 def entry_columns(attributes: Attributes) -> EntryColumns:
     """The arrays as kernels take them: Numba compiles a second time for read-only ones, which Arrow hands out."""
     return EntryColumns(
-        owned(attributes.start),
-        owned(attributes.name),
-        owned(attributes.tag),
-        owned(attributes.bits),
-        owned(attributes.length),
-        owned(attributes.heap),
+        as_kernel(attributes.start, np.int64),
+        as_kernel(attributes.name, np.int32),
+        as_kernel(attributes.tag, np.uint8),
+        as_kernel(attributes.bits, np.int64),
+        as_kernel(attributes.length, np.int32),
+        as_kernel(attributes.heap, np.uint8),
     )
-
-
-def owned(array: Any) -> Any:
-    return array if array.flags.carray else array.copy()
 
 
 class Placement(NamedTuple):
@@ -239,7 +207,7 @@ def _pack(value: object) -> tuple[int, int | bytes] | None:
     if isinstance(value, float):
         return FLOAT, int(np.float64(value).view(np.int64))
     if isinstance(value, datetime):
-        return TIMESTAMP, microseconds(value)
+        return TIMESTAMP, micros_of(value)
     if isinstance(value, str):
         return STRING, value.encode()
     if isinstance(value, Path):
@@ -265,7 +233,7 @@ def _value(attributes: Attributes, entry: int) -> Value:
     if tag == FLOAT:
         return float(np.int64(bits).view(np.float64))
     if tag == TIMESTAMP:
-        return EPOCH + timedelta(microseconds=bits)
+        return datetime_of(bits)
     data = attributes.heap[bits : bits + length].tobytes()
     if tag == STRING:
         return data.decode()

@@ -9,7 +9,7 @@ constants themselves and what lies between them. Within a cell every value satis
 - A subscription goes to the owners of the cells that a publication it matches may be in; if it has none, by its id to
   one partition. Under `intersect` an absent attribute matches anything, so that it goes to all.
 
-So a pair that meets in an owned cell meets at its owner, and a publication in any other cell is everywhere.
+So a pair that meets in an as_kernel cell meets at its owner, and a publication in any other cell is everywhere.
 """
 
 from __future__ import annotations
@@ -20,15 +20,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import text_hash, text_hashes
+from pastforward.columns.texts import as_kernel
 from pastforward.matching.conditions.condition import Condition
 from pastforward.matching.conditions.errors import ConditionError
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, Constraint, Disjunct, NormalForm
 from pastforward.streams.routing.catalog import Catalog, CatalogError, Type
 from pastforward.streams.routing.cells import ABSENT, Axis
-from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from pastforward.streams.routing.columns import (
+    I32,
+    I64,
+    Placement,
+    Publications,
+    Subscriptions,
+    entry_columns,
+)
 from pastforward.streams.routing.conditions import Names
 from pastforward.streams.routing.grid_kernel import locate_rows, pack_grid
-from pastforward.streams.routing.hashing import text_hash
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 from pastforward.streams.routing.scheme import Scheme
 from pastforward.streams.routing.store_grid_kernel import pack_owners, store_cells
@@ -124,8 +132,8 @@ class Constraints(Scheme):
     def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
         if not self.axes:
             return Placement.alike(self.everywhere, len(subscriptions))
-        conditions, numbers = self._names.read(subscriptions.conditions), subscriptions.ids.hashes()
-        semantics = owned(subscriptions.semantics)
+        conditions, numbers = self._names.read(subscriptions.conditions), text_hashes(subscriptions.ids)
+        semantics = as_kernel(subscriptions.semantics, np.uint8)
 
         def store(row: int, start: I64, out: I32) -> Any:
             return store_cells(self._grid, self._runs, conditions, semantics, numbers, self.partitions, row, start, out)

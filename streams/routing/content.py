@@ -15,10 +15,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Set
 
+from pastforward.columns.hashing import combine, text_hash
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, Disjunct, Family
 from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
-from pastforward.streams.routing.hashing import combine, text_hash
 from pastforward.streams.routing.packed_rules import PackedRules
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 from pastforward.streams.routing.rules import Rule

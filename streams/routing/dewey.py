@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.hashing import combine, k_combine
 from pastforward.columns.kernel import kernel
+from pastforward.columns.texts import TextArrays, Texts
 from pastforward.schemas.acceptance import Rules
-from pastforward.streams.routing.columns import Placement, Publications, Subscriptions, Texts
-from pastforward.streams.routing.hashing import combine, k_combine
+from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 from pastforward.streams.routing.scheme import RoutingError, Scheme
 
@@ -46,9 +47,8 @@ class Dewey(Scheme):
         return self._route(subscriptions.topics)
 
     def _route(self, topics: Texts) -> Placement:
-        topics = topics.owned()
-        found = np.empty(len(topics.offset), np.int32)
-        above = int(_route_topics(topics, self.depth, self.partitions, found))
+        found = np.empty(len(topics), np.int32)
+        above = int(_route_topics(topics.for_kernel(), self.depth, self.partitions, found))
         if not above:
             return Placement(np.arange(len(found) + 1, dtype=np.int64), found)
         count = np.where(found < 0, self.partitions, 1)
@@ -82,12 +82,12 @@ def dewey_partition(components: list[int], partitions: int) -> int:
 
 
 @kernel
-def _route_topics(topics: Texts, depth: int, partitions: int, found: npt.NDArray[np.int32]) -> int:
+def _route_topics(topics: TextArrays, depth: int, partitions: int, found: npt.NDArray[np.int32]) -> int:
     """`dewey_partition` of each topic, -1 for those above the depth; returns how many are."""
     above = 0
     many = np.uint64(partitions)
-    for row in range(len(topics.offset)):
-        i = topics.offset[row]
+    for row in range(len(topics.at)):
+        i = topics.at[row]
         end = i + topics.length[row]
         offset = np.uint64(0)
         component = np.uint64(0)

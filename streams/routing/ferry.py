@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import text_hash, text_hashes
 from pastforward.streams.routing.catalog import Catalog
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
-from pastforward.streams.routing.hashing import text_hash
 from pastforward.streams.routing.records import RoutedPublication, RoutedSubscription
 from pastforward.streams.routing.scheme import Scheme
 
@@ -41,5 +41,5 @@ class Ferry(Scheme):
         rows = len(subscriptions)
         if not self.rendezvous:
             return Placement.alike(self.everywhere, rows)
-        chosen = subscriptions.ids.hashes() % np.uint64(len(self.rendezvous))
+        chosen = text_hashes(subscriptions.ids) % np.uint64(len(self.rendezvous))
         return Placement(np.arange(rows + 1, dtype=np.int64), np.array(self.rendezvous, np.int32)[chosen])

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
+from pastforward.columns.hashing import k_combine, k_crc32, k_spread
 from pastforward.columns.kernel import kernel
+from pastforward.columns.texts import TextArrays
 from pastforward.matching.conditions.normal_form import Family
-from pastforward.streams.routing.columns import EntryColumns, Texts
-from pastforward.streams.routing.hashing import k_combine, k_crc32, k_mix
+from pastforward.streams.routing.columns import EntryColumns
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -69,7 +70,7 @@ def family_of(tag: int) -> int:
 def value_hash(seed: np.uint64, tag: int, bits: int, length: int, heap: U8) -> Any:
     """The twin of `rules.value_hash`; the number is canonical."""
     if tag == STRING:
-        return k_combine(seed, k_mix(k_crc32(heap, bits, length)))
+        return k_combine(seed, k_spread(k_crc32(heap, bits, length)))
     if tag == FLOAT:
         return k_combine(~seed, np.uint64(bits))
     if tag == PATH:
@@ -142,7 +143,7 @@ def route_rows(
     rules: RuleColumns,
     rule: I32,
     entries: EntryColumns,
-    ids: Texts,
+    ids: TextArrays,
     partitions: int,
     silence: int,
     start: I64,
@@ -207,7 +208,7 @@ def route_rows(
             if entries.start[row] == entries.start[row + 1]:
                 out[used] = silence
             else:
-                out[used] = np.int64(k_mix(k_crc32(ids.heap, ids.offset[row], np.int64(ids.length[row]))) % many)
+                out[used] = np.int64(k_spread(k_crc32(ids.heap, ids.at[row], np.int64(ids.length[row]))) % many)
             used += 1
         start[row + 1] = used
     return used

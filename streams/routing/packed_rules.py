@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from pastforward.columns.hashing import text_hashes
+from pastforward.columns.texts import as_kernel
 from pastforward.matching.conditions.normal_form import Family
-from pastforward.streams.routing.columns import I32, I64, Placement, Publications, Subscriptions, entry_columns, owned
+from pastforward.streams.routing.columns import (
+    I32,
+    I64,
+    Placement,
+    Publications,
+    Subscriptions,
+    entry_columns,
+)
 from pastforward.streams.routing.conditions import Names
 from pastforward.streams.routing.kernel import INTERVAL, NAME, VALUE, RuleColumns, route_rows
 from pastforward.streams.routing.rules import ByInterval, ByName, ByValue, Rule
@@ -36,7 +45,7 @@ class PackedRules:
             self._columns,
             rule,
             entry_columns(attributes),
-            publications.ids.owned(),
+            publications.ids.for_kernel(),
             self._partitions,
             self._silence,
             start,
@@ -45,8 +54,8 @@ class PackedRules:
         return Placement(start, partition[:used])
 
     def store(self, subscriptions: Subscriptions) -> Placement:
-        conditions, numbers = self._names.read(subscriptions.conditions), subscriptions.ids.hashes()
-        semantics = owned(subscriptions.semantics)
+        conditions, numbers = self._names.read(subscriptions.conditions), text_hashes(subscriptions.ids)
+        semantics = as_kernel(subscriptions.semantics, np.uint8)
 
         def store(row: int, start: I64, out: I32) -> Any:
             return store_rows(

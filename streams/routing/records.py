@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pastforward.columns.vocabulary import Scope, Semantics
 from pastforward.matching.conditions.normal_form import ALWAYS, NormalForm
-from pastforward.matching.conditions.oracle import Scope, Semantics
 from pastforward.matching.conditions.values import Value
 
 

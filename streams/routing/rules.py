@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from pastforward.columns.hashing import combine, text_hash
 from pastforward.matching.conditions.normal_form import Constant, Constraint, Family
 from pastforward.matching.conditions.types import classify
 from pastforward.streams.routing.catalog import Attribute
-from pastforward.streams.routing.hashing import combine, text_hash
 
 # Up to here every integer is a double, so that comparing doubles compares the numbers.
 _EXACT: Final = 2**53

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import inlined, kernel
+from pastforward.columns.vocabulary import INTERSECT, SYMMETRIC
 from pastforward.matching.conditions.normal_form import Family
 from pastforward.streams.routing.cells import ABSENT, OTHER
 from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, LOW_OPEN, Conditions
 from pastforward.streams.routing.grid_kernel import Grid, position_of
-from pastforward.streams.routing.store_kernel import INTERSECT, SYMMETRIC, fill_everywhere, mark, sort_row
+from pastforward.streams.routing.store_kernel import fill_everywhere, mark, sort_row
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import FLOAT, STRING
+from pastforward.columns.hashing import k_combine
 from pastforward.columns.kernel import inlined, kernel
+from pastforward.columns.vocabulary import INTERSECT, SYMMETRIC
 from pastforward.matching.conditions.normal_form import Family
-from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.streams.routing.conditions import HAS_HIGH, HAS_LOW, HIGH_OPEN, LISTED, OF_PREVIOUS, Conditions
-from pastforward.streams.routing.hashing import k_combine
 from pastforward.streams.routing.kernel import (
     INTERVAL,
     NAME,
@@ -29,8 +29,6 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-SYMMETRIC: Final = SEMANTICS.index("symmetric")
-INTERSECT: Final = SEMANTICS.index("intersect")
 _ABSENT: Final = int(Family.NULL)
 # Up to here every integer is a double: see `rules`.
 _EXACT: Final = 2.0**53

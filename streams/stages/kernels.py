@@ -151,30 +151,3 @@ def pack_all(
                 out[at + 1] = length & 0xFF
                 at = copy(ids, id_at[found], length, out, at + 2)
         copy(values, value_at[row], value_at[row + 1] - value_at[row], out, at)
-
-
-@kernel
-def partitions_of(heap: U8, at: I64, length: I32, count: Int, out: I32) -> None:
-    """Where Java's producer puts keys: murmur2, without its sign, modulo the number of partitions."""
-    m = np.uint32(0x5BD1E995)
-    for row in range(len(at)):
-        size = np.int64(length[row])
-        begin = at[row]
-        h = np.uint32(0x9747B28C) ^ np.uint32(size)
-        for i in range(begin, begin + (size & ~3), 4):
-            k = np.uint32(heap[i]) | np.uint32(heap[i + 1]) << np.uint32(8)
-            k = np.uint32(k | np.uint32(heap[i + 2]) << np.uint32(16) | np.uint32(heap[i + 3]) << np.uint32(24))
-            k = np.uint32(k * m)
-            k = np.uint32(k ^ (k >> np.uint32(24)))
-            k = np.uint32(k * m)
-            h = np.uint32(np.uint32(h * m) ^ k)
-        rest = begin + (size & ~3)
-        if size & 3 == 3:
-            h = np.uint32(h ^ np.uint32(heap[rest + 2]) << np.uint32(16))
-        if size & 3 >= 2:
-            h = np.uint32(h ^ np.uint32(heap[rest + 1]) << np.uint32(8))
-        if size & 3 >= 1:
-            h = np.uint32(np.uint32(h ^ np.uint32(heap[rest])) * m)
-        h = np.uint32(np.uint32(h ^ (h >> np.uint32(13))) * m)
-        h = np.uint32(h ^ (h >> np.uint32(15)))
-        out[row] = np.int64(h & np.uint32(0x7FFFFFFF)) % count

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import Texts
-from pastforward.streams.stages.kernels import partitions_of
+from pastforward.columns.hashing import partitions_of
+from pastforward.columns.texts import Texts
 
 Place = tuple[str, int]
 Records = list[tuple[bytes | None, bytes | None]]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.schemas import Texts
+from pastforward.columns.texts import Texts
 from pastforward.streams.stages.kernels import copy_texts, text_ends
 
 U8 = npt.NDArray[np.uint8]
@@ -40,7 +40,10 @@ class Packed(NamedTuple):
         return cls(data, ends)
 
     def take(self, rows: I64) -> Packed:
-        return Packed.gather(Texts(self.data, self.at[:-1], np.diff(self.at).astype(np.int32)), rows)
+        return Packed.gather(self.texts(), rows)
+
+    def texts(self) -> Texts:
+        return Texts(self.data, self.at[:-1], np.diff(self.at).astype(np.int32))
 
     def __len__(self) -> int:
         return len(self.at) - 1

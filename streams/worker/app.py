@@ -19,9 +19,10 @@ from aiokafka import TopicPartition
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from pastforward.columns.times import SECOND
 from pastforward.schemas import Registry
 from pastforward.schemas.codec import Format
-from pastforward.settings import SECOND, Settings
+from pastforward.settings import Settings
 from pastforward.state import Budget, open_store, set_aside
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.matcher import Matcher, Sinks

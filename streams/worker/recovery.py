@@ -18,7 +18,7 @@ from pastforward.state import Store, UnusableError
 from pastforward.state.rocks import is_corruption
 from pastforward.streams.matcher import best_offers as auctions
 from pastforward.streams.matcher import duplicates as repeats
-from pastforward.streams.matcher.cold import FOREVER, Gone
+from pastforward.streams.matcher.cold import FOREVER, Cold
 from pastforward.streams.matcher.engine import PROGRESS as KEPT_PROGRESS
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.matcher import PROGRESS
@@ -252,7 +252,7 @@ async def _rebuild(
         # What arrived up to the first record that is left, or at all if there is none, may be missing, and nothing is known of it.
         missing = known.log_time if left_from is None else left_from
         known.complete_from = max(known.complete_from, missing + 1)
-        known.gone = Gone(FOREVER, FOREVER)
+        known.cold = Cold(FOREVER, FOREVER)
     await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
     engine.commit(committed)
 

@@ -27,7 +27,8 @@ from aiokafka.errors import (
     ProducerFenced,
 )
 
-from pastforward.settings import SECOND, Settings
+from pastforward.columns.times import SECOND
+from pastforward.settings import Settings
 from pastforward.streams.stages.outgoing import Outgoing, Records
 from pastforward.streams.transport.connection import Connection
 from pastforward.streams.transport.producer import (

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching import Condition
 from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.limits import MAX_PATH_DEPTH
 from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, NormalForm
-from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Subscription
+from pastforward.matching.conditions.oracle import Publication, Subscription
 from pastforward.matching.conditions.predicates import Predicate, predicates_of
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from tests.matching.naive import Leaf, Node, text

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching import Condition, ConditionError
 from pastforward.matching.conditions import limits
-from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Subscription, matches
+from pastforward.matching.conditions.oracle import Publication, Subscription, matches
 from pastforward.matching.conditions.types import value_of
 
 PAGE = File(__file__).parents[2] / "docs" / "conditions.md"

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from pastforward.columns.vocabulary import OPERATORS, SEMANTICS
 from pastforward.matching import Condition, Index
 from pastforward.matching.conditions import patterns
-from pastforward.matching.conditions.oracle import SEMANTICS, Subscription
-from pastforward.matching.conditions.predicates import OPERATORS, Predicate
+from pastforward.matching.conditions.oracle import Subscription
+from pastforward.matching.conditions.predicates import Predicate
 from tests.matching.test_index_memory import CONDITIONS, held
 from tests.matching.test_index_oracle import predicate_rows, predicate_table
 from tests.matching.test_structured import predicates_of

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from pastforward.columns.vocabulary import SEMANTICS, Semantics
 from pastforward.matching import Condition, Index
-from pastforward.matching.conditions.oracle import SEMANTICS, Semantics
 from pastforward.matching.index.algorithms import names
 from pastforward.matching.index.index import NewSubscription
 

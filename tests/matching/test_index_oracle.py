@@ -14,13 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.texts import Texts
+from pastforward.columns.vocabulary import SEMANTICS, Semantics
 from pastforward.matching import Condition, Index
-from pastforward.matching.conditions.oracle import SEMANTICS, Publication, Semantics, Subscription, matches
+from pastforward.matching.conditions.oracle import Publication, Subscription, matches
 from pastforward.matching.conditions.predicates import Predicate
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index import records as r
 from pastforward.matching.index.algorithms import names
-from pastforward.matching.index.flat import Flat, Places, Texts
+from pastforward.matching.index.flat import Flat, Places
 from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.parts import PartsBuilder
 from pastforward.matching.index.publications import attributes_of

@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from pastforward.columns.vocabulary import SEMANTICS, Scope, Semantics, TimeBasis
 from pastforward.matching import Condition
 from pastforward.matching.conditions.normal_form import NormalForm
-from pastforward.matching.conditions.oracle import (
-    SEMANTICS,
-    Publication,
-    Scope,
-    Semantics,
-    Subscription,
-    TimeMode,
-    matches,
-)
+from pastforward.matching.conditions.oracle import Publication, Subscription, matches
 from tests.matching import naive, strategies
 
 
@@ -60,7 +53,7 @@ def test_topics(wanted: str, offered: str, overlap: bool, subtree: bool) -> None
         ("valid", (None, None), (5, 5), False),
     ],
 )
-def test_time(mode: TimeMode, window: tuple[Any, Any], validity: tuple[int, Any], expected: bool) -> None:
+def test_time(mode: TimeBasis, window: tuple[Any, Any], validity: tuple[int, Any], expected: bool) -> None:
     subscription = Subscription(starts_at=window[0], ends_at=window[1], time=mode)
     assert matches(subscription, Publication(published_at=validity[0], expires_at=validity[1])) is expected
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from pastforward.columns.vocabulary import NEGATED, OPERATORS, SYMBOLS
 from pastforward.matching import Condition, ConditionError, Index
 from pastforward.matching.conditions.normal_form import Family
 from pastforward.matching.conditions.oracle import Subscription
-from pastforward.matching.conditions.predicates import OPERATORS, Predicate, takes
+from pastforward.matching.conditions.predicates import BUILDERS, Predicate, takes
 from pastforward.matching.conditions.values import Point
-from pastforward.schemas import records
 from tests.matching import naive, strategies
 from tests.matching.test_index_oracle import one_list_each, predicate_rows, predicate_table
 
@@ -43,8 +43,9 @@ def on_the_page() -> set[str]:
 
 
 def test_the_lists_of_operators_agree() -> None:
-    assert on_the_page() == set(records.OPERATORS)
-    assert set(records.OPERATORS.values()) == OPERATORS
+    assert on_the_page() == set(SYMBOLS)
+    assert {*BUILDERS, "between", "not between", "is null", "is not null"} == OPERATORS
+    assert set(NEGATED) == OPERATORS - {"between", "not between"}
 
 
 def predicates_of(operator: str) -> list[Predicate]:

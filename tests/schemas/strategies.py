@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pastforward.columns.times import MAX_TIME, MIN_TIME
+from pastforward.columns.vocabulary import SYMBOLS
 from pastforward.matching.conditions.normal_form import Constraint, Family, Pattern, PatternKind, Relation, Test
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
@@ -25,8 +27,7 @@ from pastforward.schemas import (
     Version,
     Withdrawal,
 )
-from pastforward.schemas.limits import MADE_UP, MAX_ID_BYTES, MAX_TIME, MIN_TIME
-from pastforward.schemas.records import OPERATORS
+from pastforward.schemas.limits import MADE_UP, MAX_ID_BYTES
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 ids = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20) | st.sampled_from(
@@ -74,7 +75,7 @@ def _predicate(attribute: str, operator: str, first: Any, second: Any, more: lis
 
 
 predicates = st.builds(
-    _predicate, ids, st.sampled_from(sorted(OPERATORS.values())), values, values, st.lists(values, max_size=3)
+    _predicate, ids, st.sampled_from(sorted(SYMBOLS.values())), values, values, st.lists(values, max_size=3)
 )
 disjuncts = st.lists(st.lists(predicates, max_size=3).map(tuple), max_size=3).map(tuple)
 wheres = st.none() | texts | disjuncts

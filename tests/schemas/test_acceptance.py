@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
+from pastforward.columns.times import MAX_TIME
 from pastforward.matching import Index
 from pastforward.matching.conditions import predicates as asking
 from pastforward.matching.conditions.values import Box, Path
@@ -37,7 +38,7 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.acceptance import Rules, accept_publication, accept_subscription
 from pastforward.schemas.codec import Format, finite_json, to_json
-from pastforward.schemas.limits import MAX_ID_BYTES, MAX_TIME
+from pastforward.schemas.limits import MAX_ID_BYTES
 from pastforward.schemas.plain import plain_content
 from pastforward.schemas.records import Disjuncts, Where
 from pastforward.spark_batch.decode import decode_batch

@@ -12,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pastforward import schemas
+from pastforward.columns.texts import Texts
+from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching.conditions.normal_form import Constraint, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
@@ -29,7 +31,6 @@ from pastforward.schemas import (
     SchemaError,
     Subscription,
     SubscriptionColumns,
-    Texts,
     Version,
     Withdrawal,
     plain,
@@ -46,9 +47,7 @@ from tests.schemas import strategies as some
 
 PARTITION = 3
 ARRIVED = 1_700_000_000_000_000
-SCOPES, TIMES, SEMANTICS = ("overlap", "subtree"), ("published", "valid"), ("classical", "symmetric", "intersect")
 PREFERS = ("", "highest", "lowest")
-DELIVERS = ("content", "ids")
 
 
 def clock(rows: int) -> tuple[Any, Any]:
@@ -113,11 +112,11 @@ def subscription_of(columns: SubscriptionColumns, row: int) -> tuple[Any, ...]:
         SCOPES[columns.scope[row]],
         int(columns.starts_at[row]),
         None if columns.ends_at[row] == NEVER else int(columns.ends_at[row]),
-        TIMES[columns.time[row]],
+        TIME_BASES[columns.time[row]],
         columns.where[row],
         SEMANTICS[columns.semantics[row]],
         bool(columns.self_join[row]),
-        DELIVERS[columns.deliver[row]],
+        DELIVERIES[columns.deliver[row]],
     )
 
 
@@ -405,8 +404,8 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
         assert topic is not None
         assert where is not None
         record = CanonicalSubscription(
-            name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIMES[columns.time[row]], where,
-            SEMANTICS[columns.semantics[row]], self_join, DELIVERS[columns.deliver[row]],
+            name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIME_BASES[columns.time[row]], where,
+            SEMANTICS[columns.semantics[row]], self_join, DELIVERIES[columns.deliver[row]],
         )  # type: ignore[arg-type]  # fmt: skip
     elif kind == 2:
         assert name is not None
@@ -631,7 +630,7 @@ def test_what_an_older_version_has_written_carries_nothing() -> None:
             assert record_read.deliver == "content"
             read = schemas.decode_rendezvous_chunk([bytes(value)])
         assert read.ok.all()
-        assert DELIVERS[read.deliver[0]] == "content"
+        assert DELIVERIES[read.deliver[0]] == "content"
 
 
 SUBSCRIBED = CanonicalSubscription(

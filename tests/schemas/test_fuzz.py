@@ -19,7 +19,7 @@ from pastforward import schemas
 from pastforward.schemas import SchemaError, chunks, codec, encode
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Format
-from pastforward.streams.matcher.cold import Gone
+from pastforward.streams.matcher.cold import Cold
 from pastforward.streams.matcher.progress import Progress, decode_progress, encode_progress
 from pastforward.streams.routing import Directory, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
@@ -198,7 +198,7 @@ def test_faults_go_through(fault: type[Exception], monkeypatch: pytest.MonkeyPat
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32))
 def test_mutated_progress(seed: int) -> None:
-    progress = Progress(5, {("publications", 0): 17, ("subscriptions", 1): 2**40}, 3, Gone(1, 2))
+    progress = Progress(5, {("publications", 0): 17, ("subscriptions", 1): 2**40}, 3, Cold(1, 2))
     value = encode_progress(progress, 99)
     assert encode_progress(*decode_progress(value)) == value
     rng = random.Random(seed)

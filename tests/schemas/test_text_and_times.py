@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pastforward.columns.times import MAX_TIME, MIN_TIME, datetime_of
 from pastforward.schemas import SchemaError
 from pastforward.schemas.dewey_text import check_path, path_components, path_text
 from pastforward.schemas.fields import check_id
 from pastforward.schemas.kernels.numbers import FAILED, FLOAT, INTEGER, NO_TIME, read_number, read_rfc3339
 from pastforward.schemas.kernels.text import is_id, is_path, is_utf8
-from pastforward.schemas.limits import MAX_TIME, MIN_TIME
-from pastforward.schemas.times import datetime_of, micros_of, micros_of_text
+from pastforward.schemas.times import micros_of, micros_of_text
 from tests.schemas import strategies as some
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 from pastforward import schemas
+from pastforward.columns.vocabulary import SYMBOLS
 from pastforward.schemas import Publication, limits
 from pastforward.schemas.definitions import current
 from pastforward.schemas.errors import Kind
 from pastforward.schemas.program import avro_program
-from pastforward.schemas.records import OPERATORS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
 
@@ -31,7 +31,7 @@ def test_every_field_is_on_the_page() -> None:
 
 
 def test_every_operator_is_on_the_page() -> None:
-    for symbol in OPERATORS:
+    for symbol in SYMBOLS:
         positive = symbol.removeprefix("not_")
         assert f"`{symbol}`" in PAGE or f"`{positive}`" in PAGE, symbol
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pastforward.columns.times import EPOCH, MAX_TIME
 from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.schemas import Publication
-from pastforward.schemas.limits import MAX_TIME
-from pastforward.schemas.times import EPOCH
 from pastforward.spark_batch import files
 from pastforward.spark_batch.files import File
 from pastforward.spark_batch.tables import PUBLICATIONS

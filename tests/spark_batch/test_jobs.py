@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.times import EPOCH
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.errors import UserError
 from pastforward.matching import Condition
 from pastforward.matching.conditions import oracle
-from pastforward.matching.conditions.oracle import SEMANTICS, Subscription, in_time, matches
+from pastforward.matching.conditions.oracle import Subscription, in_time, matches
 from pastforward.schemas import Publication
-from pastforward.schemas.times import EPOCH
 from pastforward.settings import Settings
 from pastforward.spark_batch import compact as compact_module
 from pastforward.spark_batch.commit import Commit

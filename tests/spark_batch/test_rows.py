@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.texts import Texts
 from pastforward.matching import Condition
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS
 from pastforward.matching.conditions.oracle import Publication, Subscription, matches
@@ -18,7 +19,6 @@ from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Predicate, SchemaError, attributes_of, decode_publications
 from pastforward.schemas import Publication as PublicationRecord
 from pastforward.schemas.acceptance import normal_form, speaks_of_previous
-from pastforward.schemas.columns import Texts
 from pastforward.spark_batch import conditions, rows
 from pastforward.spark_batch.decode import decode_batch
 from pastforward.spark_batch.order import AFTER, ancestors, order_text, order_texts

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 from pastforward.columns.growing import Growing
+from pastforward.columns.times import SECOND
 from pastforward.state import Budget, OperationError, Pair, StoreError, open_store
 from pastforward.state import families as families_module
 from pastforward.state.rocks import Rocks
 from tests.state.tables import BUDGETS
-
-SECOND = 1_000_000
 
 
 def publications(first: int, count: int, topic: str = "1", every: int = 1, life: int | None = None) -> pa.Table:

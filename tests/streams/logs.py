@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pastforward.columns.times import SECOND
 from pastforward.matching import Condition
 from pastforward.schemas import Best, CanonicalPublication, CanonicalSubscription, Rendezvous, Version, Withdrawal
 from tests.matching import strategies
 
-SECOND = 1_000_000
 HOT = 20 * SECOND
 START = 1_000 * SECOND
 CONDITIONS = [

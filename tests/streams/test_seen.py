@@ -17,8 +17,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pastforward.broker import Broker, any_port
+from pastforward.columns.times import datetime_of
 from pastforward.schemas import CanonicalSubscription, Rendezvous, Version, Withdrawal, decode_rendezvous, encode
-from pastforward.schemas.times import datetime_of
 from pastforward.settings import load
 from pastforward.streams.explain import Explainer
 from pastforward.topics import connect, ensure
@@ -28,7 +28,6 @@ from tests.streams.system import Setup
 from tests.streams.worker.test_edges import Plain, stamped
 
 pytestmark = pytest.mark.broker
-SECOND = 1_000_000
 PLACE = "88"
 
 

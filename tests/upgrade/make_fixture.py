@@ -37,6 +37,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from pastforward import broker as embedded
+from pastforward.columns.vocabulary import SYMBOLS
 from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.matching.conditions.values import Path as DeweyPath
 from pastforward.schemas import (
@@ -48,7 +49,6 @@ from pastforward.schemas import (
     decode_notification,
     encode,
 )
-from pastforward.schemas.records import OPERATORS
 from pastforward.settings import Settings, load
 from pastforward.topics import TO_THE_END, arrived, watermarks
 from tests.outside import PATIENCE, WorkerUnderTest
@@ -145,7 +145,7 @@ def first_half(load: Load) -> None:
         ]
     ):
         load.send("subscriptions", f"typed-{number}", {"subscriber_id": "dora", "topic": topic, "where": where})
-    for number, operator in enumerate(OPERATORS.values()):
+    for number, operator in enumerate(SYMBOLS.values()):
         load.subscribe(Subscription(f"operator-{number}", "emil", "4", where=((predicate(operator),),)))
     load.subscribe(Subscription("replaced", "anna", "1", where="x = 1"))
     load.subscribe(Subscription("withdrawn", "anna", "2"))

@@ -11,12 +11,12 @@ import pytest
 
 from pastforward.broker import Broker
 from pastforward.client import Best, Client, Instant
+from pastforward.columns.times import SECOND
 from pastforward.settings import load
 from tests.conftest import Command
 from tests.outside import PATIENCE, Outside
 
 pytestmark = pytest.mark.broker
-SECOND = 1_000_000
 
 
 def told(outside: Outside, publication: str, count: int) -> list[tuple[str, str, Any]]:

@@ -7,13 +7,14 @@ from aiokafka.partitioner import murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastforward.schemas import Texts, Version
-from pastforward.streams.matcher.cold import FEW, Gone
+from pastforward.columns.texts import Texts
+from pastforward.columns.times import SECOND
+from pastforward.schemas import Version
+from pastforward.streams.matcher.cold import FEW, Cold
 from pastforward.streams.router.routes import Route, Routes, digest_of
 from pastforward.streams.stages.outgoing import Outgoing, partition_of
 from pastforward.streams.stages.packed import Packed
 
-SECOND = 1_000_000
 times = st.integers(-5 * SECOND, 60 * SECOND)
 
 
@@ -32,7 +33,7 @@ def test_keys_go_where_java_puts_them(keys: list[bytes], count: int) -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(times, times, times), max_size=30), st.lists(times, max_size=4))
 def test_what_is_gone(publications: list[tuple[int, int, int]], horizons: list[int]) -> None:
-    single, together = Gone(), Gone()
+    single, together = Cold(), Cold()
     columns = np.array(publications, np.int64).reshape(-1, 3).T
     for horizon in sorted(horizons):
         single.add(*(column.tolist() for column in columns))

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.times import SECOND
 from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import (
     NEVER,
@@ -39,7 +40,7 @@ from pastforward.streams.reference import Partition
 from pastforward.streams.routing import Directory
 from pastforward.streams.worker.recovery import StaleError
 from tests.streams.kept import Kept
-from tests.streams.logs import HOT, SECOND, START, auctions, chains, form, logs
+from tests.streams.logs import HOT, START, auctions, chains, form, logs
 
 # What `make soak` runs of this file is the file, with more examples.
 SOAK = bool(os.environ.get("HYPOTHESIS_SOAK"))

@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pastforward.columns.times import SECOND
 from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.state import Store, open_store
 from pastforward.streams.matcher.duplicates import BLOCK, REPEATS, Repeats
-from tests.streams.logs import HOT, SECOND, START
+from tests.streams.logs import HOT, START
 from tests.streams.matcher.test_engine import Engines
 
 KEEP = 50  # of the log's time, in this test

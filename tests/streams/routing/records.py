@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
+from pastforward.columns.vocabulary import SEMANTICS
 from pastforward.matching.conditions.condition import Condition
 from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.normal_form import ALWAYS, Family, NormalForm
-from pastforward.matching.conditions.oracle import SEMANTICS
 from pastforward.matching.conditions.values import Box, Path, Point
 from pastforward.streams.routing import Publication, Subscription
 from pastforward.streams.routing.catalog import Catalog

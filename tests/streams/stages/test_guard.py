@@ -161,7 +161,7 @@ STEPS: list[tuple[Any, str]] = [
     (Auctions, "offer"),
     (Auctions, "open"),
     (Auctions, "bid"),
-    (Auctions, "settle"),
+    (Auctions, "resolve"),
     (Store, "put_meta"),
     (chunk_module, "request_backfill"),
     (chunk_module.Chunk, "_finish"),

@@ -7,14 +7,11 @@ the other topics from the moment on at which the record came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-
-from pastforward import topics as topics_module
+from pastforward.columns.times import datetime_of
 from pastforward.matching import Index
 from pastforward.matching.conditions import oracle
 from pastforward.schemas import (
@@ -36,8 +33,9 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
 from pastforward.schemas.limits import MADE_UP
-from pastforward.schemas.times import datetime_of
 from pastforward.settings import Settings, show_duration
+from pastforward.streams.explain.reader import Progress, TopicReader
+from pastforward.streams.explain.stretch import Place, Stretch
 from pastforward.streams.matcher.notification_id import notification_id
 from pastforward.streams.reference import offer_of, overlap, query_of
 from pastforward.streams.routing import Publication as RoutedPublication
@@ -46,14 +44,12 @@ from pastforward.streams.stages.outgoing import partition_of
 from pastforward.streams.worker.directory import group_of, read_directory
 from pastforward.topics import Topics
 
-TIMEOUT: Final = 15.0  # seconds for a request to the broker
 OUTCOMES: Final = (
     "matched",
     "not yet processed",
     "not matched",
     "unknown",
 )  # of several events: the first that is true of one
-Progress = Callable[[str, int, int], None]  # what is searched, how far, of how many
 
 
 @dataclass(slots=True)
@@ -62,15 +58,6 @@ class Verdict:
 
     outcome: str
     reasons: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Place:
-    """A record of an input, and what its origin tells."""
-
-    partition: int
-    offset: int
-    arrived_at: int
 
 
 class NotThere(Exception):
@@ -87,14 +74,10 @@ class Explainer:
     ) -> None:
         self._settings, self._bootstrap, self._registry = settings, bootstrap, registry
         self._topics = Topics(settings.topic_prefix)
-        self._progress = progress or (lambda what, done, total: None)
-        self._admin = topics_module.connect(settings, bootstrap)
-        self._step = 0  # how far the stamps of an input have gone back: a search by time begins as much earlier
+        self._reader = TopicReader(settings, bootstrap, progress or (lambda what, done, total: None))
 
     def explain(self, subscription_id: str, publication_id: str) -> Verdict:
         try:
-            with self._reading() as consumer:
-                self._count = len(topics_module.watermarks(consumer, self._topics.notifications))
             view = read_directory(self._settings, self._bootstrap)
             if view.state is None:
                 raise NotThere("not yet processed", "no worker has ever run here: start one")
@@ -111,76 +94,6 @@ class Explainer:
         except NotThere as error:
             return error.verdict
 
-    # ------------------------------------------------------------------------------------------ reading
-
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        consumer = topics_module.make_client(
-            Consumer,
-            topics_module.client_config(
-                self._settings,
-                self._bootstrap,
-                **{
-                    "group.id": f"{self._settings.topic_prefix}explain",
-                    **topics_module.TO_THE_END,
-                    "auto.offset.reset": "earliest",
-                },
-            ),
-        )
-        try:
-            yield consumer
-        finally:
-            consumer.close()
-
-    def _scan(self, topic: str, partition: int, since: int | None = None) -> Iterator[Any]:
-        """The records of a partition as it stands now: all, or from the first that Kafka stamped at that time or later."""
-        with self._reading() as consumer:  # one of its own: a partition that is assigned again may not tell its end
-            first, end = topics_module.watermarks(consumer, topic)[partition]
-            if since is not None:
-                asked = TopicPartition(topic, partition, max(0, since // 1000))
-                (found,) = consumer.offsets_for_times([asked], TIMEOUT)
-                first = max(first, found.offset) if found.offset >= 0 else end
-            if first >= end:
-                return
-            consumer.assign([TopicPartition(topic, partition, first)])
-            while True:
-                for message in topics_module.arrived(consumer, 1000, 1.0):
-                    error = message.error()
-                    if error is None:
-                        self._progress(f"{topic} {partition}", message.offset() - first, end - first)
-                        yield message
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        return
-                    else:
-                        raise KafkaException(error)
-
-    def _input(self, topic: str, partition: int) -> Iterator[tuple[Any, int]]:
-        """All records of a partition of an input, each with its arrival: the highest stamp so far."""
-        highest = 0
-        for message in self._scan(topic, partition):
-            stamp = int(message.timestamp()[1]) * 1000
-            highest = max(highest, stamp)
-            self._step = max(self._step, highest - stamp)
-            yield message, highest
-
-    def _committed(self, topic: str, partition: int) -> int:
-        asked = ConsumerGroupTopicPartitions(self._group, [TopicPartition(topic, partition)])
-        (future,) = self._admin.list_consumer_group_offsets([asked]).values()
-        return max([0, *(int(tp.offset) for tp in future.result().topic_partitions)])
-
-    def _by_key(self, topic: str, key: str) -> Iterator[tuple[Any, int]]:
-        """Records of a key, with their arrivals: from its own partition; if there are none, from all, as clients may differ."""
-        wanted = key.encode()
-        own = partition_of(wanted, self._count)
-        seen = False
-        for partition in [own, *(p for p in range(self._count) if p != own)]:
-            for message, arrived_at in self._input(topic, partition):
-                if message.key() == wanted:
-                    seen = True
-                    yield message, arrived_at
-            if seen:
-                return
-
     # ------------------------------------------------------------------------------------------ the two records
 
     def _subscription(self, name: str) -> CanonicalSubscription:
@@ -190,7 +103,7 @@ class Explainer:
         last: Any = None
         arrived_at = 0
         self._versions = 0
-        for message, arrived_at in self._by_key(self._topics.subscriptions, name):
+        for message, arrived_at in self._reader.by_key(self._topics.subscriptions, name):
             last = message
             try:
                 read = decode_subscription(message.key(), message.value(), self._registry)
@@ -240,7 +153,7 @@ class Explainer:
         query = query_of(s)
         found: dict[str, tuple[CanonicalPublication, Place]] = {}
         refused = ""
-        for search in (self._by_key(self._topics.publications, name), self._without_key(name)):
+        for search in (self._reader.by_key(self._topics.publications, name), self._without_key(name)):
             for message, arrived_at in search:
                 place = Place(message.partition(), message.offset(), arrived_at)
                 try:
@@ -261,8 +174,8 @@ class Explainer:
 
     def _without_key(self, name: str) -> Iterator[tuple[Any, int]]:
         """The id is in the value, or is the place itself."""
-        for partition in range(self._count):
-            for message, arrived_at in self._input(self._topics.publications, partition):
+        for partition in range(self._reader.partitions):
+            for message, arrived_at in self._reader.records(self._topics.publications, partition):
                 if message.key() is None and self._unkeyed(message) == name:
                     yield message, arrived_at
 
@@ -274,7 +187,7 @@ class Explainer:
         return read.publication_id or f"{MADE_UP}{message.partition()}-{message.offset()}"
 
     def _check_routed(self, topic: str, partition: int, offset: int) -> None:
-        reached = self._committed(topic, partition)
+        reached = self._reader.committed(self._group, topic, partition)
         if reached <= offset:
             raise NotThere(
                 "not yet processed",
@@ -296,15 +209,15 @@ class Explainer:
         shared = sorted(set(here) & set(there))
         if not shared:
             return Verdict("not matched", [f"the scheme {self._scheme.name} sends them to {here} and {there}: content"])
-        since = min(s.version.arrived_at, published.arrived_at) - self._step
+        since = min(s.version.arrived_at, published.arrived_at) - self._reader.step
         if s.self_join:
             since -= self._settings.hot_window  # the previous publication may be as old
-        log = _Log(self._scan(self._topics.rendezvous, shared[0], since))
+        log = Stretch(self._reader.scan(self._topics.rendezvous, shared[0], since))
         log.read(s, p, published)
         if log.subscribed is None or log.published is None:
             what = "subscription" if log.subscribed is None else "publication"
             return Verdict("not matched", [f"the {what} is not in {self._topics.rendezvous} {shared[0]} any more"])
-        reached = self._committed(self._topics.rendezvous, shared[0])
+        reached = self._reader.committed(self._group, self._topics.rendezvous, shared[0])
         later = max(log.subscribed, log.published)
         if reached <= later:
             reason = f"the matcher of partition {shared[0]} is at offset {reached}, and the later of the two at {later}"
@@ -330,8 +243,10 @@ class Explainer:
 
     def _told(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
         wanted = notification_id(s.subscription_id, s.version, p.publication_id, p.topic)
-        partition = partition_of(s.subscriber_id.encode(), self._count)
-        for message in self._scan(self._topics.notifications, partition, s.version.arrived_at - self._step):
+        partition = partition_of(s.subscriber_id.encode(), self._reader.partitions)
+        for message in self._reader.scan(
+            self._topics.notifications, partition, s.version.arrived_at - self._reader.step
+        ):
             if message.key() == s.subscriber_id.encode():
                 read = decode_notification(message.value(), self._registry)
                 if read.notification_id == wanted:
@@ -343,7 +258,7 @@ class Explainer:
         s: CanonicalSubscription,
         p: CanonicalPublication,
         published: Place,
-        log: _Log,
+        log: Stretch,
         query: oracle.Subscription,
         partition: int,
     ) -> list[str]:
@@ -367,7 +282,7 @@ class Explainer:
             return [self._covering(s, p, partition)]
         return ["the two match, but no notification is there any more"]
 
-    def _past(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place, log: _Log) -> str | None:
+    def _past(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place, log: Stretch) -> str | None:
         """Why a subscription did not find a publication that came before it."""
         if p.expires_at is not None and p.expires_at <= log.time:
             return f"expiry: it had expired at {_time(p.expires_at)}, before the subscription came at {_time(log.time)}"
@@ -382,7 +297,7 @@ class Explainer:
     def _covering(self, s: CanonicalSubscription, p: CanonicalPublication, partition: int) -> str:
         """The earlier subscription of the same subscriber that has the publication already."""
         offer = offer_of(p, {})
-        for message in self._scan(self._topics.live, partition):
+        for message in self._reader.scan(self._topics.live, partition):
             if message.value() is None or message.key().startswith(b"\0"):
                 continue  # progress, auctions, repeats
             other = decode_rendezvous(message.value()).record
@@ -395,42 +310,6 @@ class Explainer:
             ):
                 return f"self-join: {other.subscription_id!r} of the same subscriber came earlier and matches as well"
         return "self-join: an earlier subscription of the same subscriber, which is not held any more, matched as well"
-
-
-class _Log:
-    """A stretch of a rendezvous partition: where the two records are, and what came between."""
-
-    def __init__(self, messages: Iterator[Any]) -> None:
-        self._messages = messages
-        self.subscribed: int | None = None
-        self.published: int | None = None
-        self.time = 0  # the log time at the subscription
-        self.repeated = False
-        self.previous: dict[str, Any] = {}
-
-    def read(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place) -> None:
-        time = 0
-        earlier: tuple[int, int] = (-1, -1)
-        for message in self._messages:
-            envelope = decode_rendezvous(message.value())
-            stamp = message.timestamp()[1] * 1000
-            time = max(time, stamp if envelope.origin == "none" else envelope.arrived_at)
-            record, place = envelope.record, (envelope.partition, envelope.offset)
-            if isinstance(record, CanonicalSubscription):
-                if record.subscription_id == s.subscription_id and str(record.version) == str(s.version):
-                    self.subscribed, self.time = message.offset(), time
-            elif isinstance(record, CanonicalPublication):
-                if place == (published.partition, published.offset):
-                    self.published = message.offset()
-                elif self.published is None and (record.publication_id, record.topic) == (p.publication_id, p.topic):
-                    self.repeated = True
-                elif self.published is None and record.topic == p.topic:
-                    valid = record.expires_at is None or record.expires_at > time
-                    if valid and (record.published_at, message.offset()) > earlier:
-                        earlier = (record.published_at, message.offset())
-                        self.previous = record.attributes
-            if self.subscribed is not None and self.published is not None:
-                return
 
 
 def _predicates(
