@@ -20,7 +20,8 @@ from pastforward.state.budget import Budget
 from pastforward.state.directory import Directory
 from pastforward.state.errors import DirectoryError
 from pastforward.state.families import SERIES, SHORTEST, Family
-from pastforward.state.kernels import disk_rows, records
+from pastforward.state.filters import Filter
+from pastforward.state.kernels import disk_rows, heads, records
 from pastforward.state.kernels.records import Array, Memory, Rows
 from pastforward.state.paging import Pager, id_key, id_value, read_id_value
 
@@ -46,6 +47,7 @@ class Disk:
         self.families: list[Family] = []
         self.deepest = 0
         self.has_ids = False
+        """Ids can be found on disk, and filters know them."""
         self.unread = True
         """Rows are only written, until the next opening: what reads them calls `make_readable` first."""
         self._serial = 0
@@ -96,8 +98,17 @@ class Disk:
         if state:
             self._serial = state["serial"]
             self.deepest = state["deepest"]
-            self.has_ids = state["has_ids"]
+            # an earlier version has written ids without filters
+            self.has_ids = state["has_ids"] and state.get("has_filters", False)
+            if self.has_ids:
+                for family in self.families:
+                    family.filter.load(family.rdict)
         return state
+
+    @property
+    def size(self) -> int:
+        """Bytes that the filters take in memory."""
+        return sum(family.filter.size for family in list(self.families))
 
     def damaged(self, what: object) -> DirectoryError:
         return self._directory.damaged(what)
@@ -159,6 +170,7 @@ class Disk:
             "serial": self._serial,
             "deepest": self.deepest,
             "has_ids": self.has_ids,
+            "has_filters": self.has_ids,
             "families": [family.record() for family in self.families],
         }
         batch.put(_STATE, json.dumps(record).encode())
@@ -192,6 +204,23 @@ class Disk:
         if self.has_ids:
             for entry, (slot, sequence, of_id) in _id_entries(memory, items, rows).items():
                 put(entry, id_value(sequence, of_id), handles[slot])
+            self._put_hashes(batch, memory, items)
+
+    def _put_hashes(self, batch: Any, memory: Memory, items: Array) -> None:
+        """The filters learn them, and keep them on disk."""
+        of_ids, of_paths = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
+        heads.item_hashes(memory, items, of_ids, of_paths)
+        published = (memory.items["flags"][items] & records.IS_PUBLICATION) != 0
+        slots = memory.items["family"][items]
+        for family in self.families:
+            mine = slots == family.slot
+            if mine.any():
+                paths = np.unique(of_paths[mine & published])
+                known = np.zeros(len(paths), np.bool_)
+                family.filter.find(paths, known)
+                hashes = np.concatenate((of_ids[mine], paths[~known]))
+                family.filter.add(hashes)
+                batch.put(*family.filter.row(hashes), family.handle)
 
     def delete_rows(self, batch: Any, memory: Memory, items: Array) -> None:
         """Rows of items that were withdrawn or replaced."""
@@ -226,12 +255,14 @@ class Disk:
                 if before == sequence:
                     of_id = sorted({*of_id, *others})
             batch.put(entry, id_value(sequence, of_id), family.handle)
+        self._put_hashes(batch, memory, items)
         self._rocks.write(batch)
 
     def forget_ids(self, batch: Any) -> None:
         self.has_ids = False
         for family in self.families:
             batch.delete_range(b"\x00", b"\x01", family.handle)
+            family.filter = Filter()
 
     # Families.
 
@@ -283,6 +314,12 @@ class Disk:
 
 
 def encode(memory: Memory, items: Array) -> Encoded:
+    rows, leading, id_at = encode_rows(memory, items)
+    return Encoded(_pieces(rows.keys, rows.key_ends), _pieces(rows.values, rows.value_ends), leading, id_at)
+
+
+def encode_rows(memory: Memory, items: Array) -> tuple[Rows, Array, Array]:
+    """End to end, with the beginnings of the keys, and where in them the ids begin."""
     key_ends = np.empty(len(items), np.int64)
     value_ends = np.empty(len(items), np.int64)
     disk_rows.measure(memory, items, key_ends, value_ends)
@@ -291,12 +328,12 @@ def encode(memory: Memory, items: Array) -> Encoded:
         key_ends=key_ends,
         values=np.empty(int(value_ends[-1]), np.uint8),
         value_ends=value_ends,
-        family=np.empty(0, np.int16),
+        family=memory.items["family"][items],
     )
     leading = np.empty(len(items), np.uint64)
     id_at = np.empty(len(items), np.int64)
     disk_rows.encode(memory, items, rows, leading, id_at)
-    return Encoded(_pieces(rows.keys, key_ends), _pieces(rows.values, value_ends), leading, id_at)
+    return rows, leading, id_at
 
 
 def _pieces(data: Array, ends: Array) -> list[bytes]:

@@ -10,10 +10,11 @@ Rows live at most as long again as they are needed. A class has two or three fam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pastforward.columns.times import SECOND
+from pastforward.state.filters import Filter
 from pastforward.state.kernels.disk_rows import FOREVER
 
 SHORTEST: Final = SECOND
@@ -43,6 +44,7 @@ class Family:
     rdict: Any = None
     handle: Any = None
     dropped_at_sweep: int = -1
+    filter: Filter = field(default_factory=Filter)  # beyond the budget: ids, and topics of publications
 
     def record(self) -> list[Any]:
         return [self.name, self.series, self.life, self.opened_at, self.until, self.rows, self.kinds]

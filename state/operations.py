@@ -91,6 +91,13 @@ class Parsed:
     def __len__(self) -> int:
         return len(self.columns.kind)
 
+    def identity(self, row: int) -> bytes:
+        """The id of a row, as keys have it."""
+        columns = self.columns
+        if self.integer_ids:
+            return keys.encode_id(int(columns.id[row]))
+        return bytes(columns.id_bytes[columns.id_low[row] : columns.id_high[row]].tobytes())
+
 
 Columns: TypeAlias = dict[str, Any]
 

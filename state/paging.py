@@ -4,6 +4,9 @@ For each chunk the rows that its operations may meet are read from RocksDB into 
 ever; at the commit the small index is forgotten. What is read is bounded as in memory: the lists of the topics above from
 the latest row to the first that is too early, and the range below. Ranges that several operations share are read once.
 
+A publication that is taken reads nothing: `state.filters` say that its id and its topic are new, and `state.kernels.heads` are what came
+before it. Only where they cannot tell is the disk asked.
+
 Which rows an id has is kept on disk then, in the family of the rows, and goes with it:
     key    00 | kind | id
     value  u64 sequence, then for each row u16 length and its key
@@ -11,8 +14,9 @@ Which rows an id has is kept on disk then, in the family of the rows, and goes w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +30,22 @@ _TIME_TOP: Final = (1 << 63) - 1
 _PUBLICATION_BYTE: Final = 2
 _SKIP: Final = b"\xff" * 10
 """After a path and a kind: past every time and id."""
+
+
+_TIMES: Final = Struct("<qq")  # of a value: the other time and the arrival
+
+Ids: TypeAlias = Callable[[int], bytes]
+"""The id of an operation, as keys have it."""
+
+
+class Earlier(NamedTuple):
+    """The topics of a chunk, by number: of how many earlier publications the disk is asked, and whether all that there were have been read.
+    What has expired by `log_time`, or arrived before `oldest`, does not count."""
+
+    limit: Array
+    complete: Array
+    log_time: int
+    oldest: int
 
 
 def id_key(kind: int, identity: bytes) -> bytes:
@@ -65,43 +85,89 @@ class Pager:
 
     def by_ids(self, kind: int, identities: list[bytes]) -> None:
         """The rows of these ids."""
-        if not identities:
-            return
-        entries = [id_key(kind, identity) for identity in identities]
         for family in self._of(kind):
-            wanted: list[bytes] = []
-            for value in family.rdict.get(entries):
-                if value is not None:
-                    wanted += read_id_value(value)[1]
-            if not wanted:
-                continue
-            for key, value in zip(wanted, family.rdict.get(wanted), strict=True):
-                self.rows_read += 1
-                if value is not None:
-                    self._take(key, value, family.slot)
+            self._read_ids(family, [id_key(kind, identity) for identity in identities])
+
+    def by_hashes(self, kind: int, ids: Ids, rows: Array, hashes: Array) -> None:
+        """The rows of the ids that these operations have, in the families whose filters know them."""
+        if not len(rows):
+            return
+        for family in self._of(kind):
+            held = np.zeros(len(rows), np.bool_)
+            family.filter.find(hashes, held)
+            if held.any():
+                self._read_ids(family, [id_key(kind, ids(row)) for row in rows[held].tolist()])
+
+    def topics_on_disk(self, hashes: Array) -> Array:
+        """Which of these topics may have publications there."""
+        held = np.zeros(len(hashes), np.bool_)
+        for family in self._of(records.PUBLICATION):
+            family.filter.find(hashes, held)
+        return held
+
+    def _read_ids(self, family: Family, entries: list[bytes]) -> None:
+        wanted: list[bytes] = []
+        for value in family.rdict.get(entries):
+            if value is not None:
+                wanted += read_id_value(value)[1]
+        if not wanted:
+            return
+        for key, value in zip(wanted, family.rdict.get(wanted), strict=True):
+            self.rows_read += 1
+            if value is not None:
+                self._take(key, value, family.slot)
 
     def _take(self, key: bytes, value: bytes, slot: int) -> None:
         self._keys.append(key)
         self._values.append(value)
         self._slots.append(slot)
 
-    def by_ranges(self, scalars: Array, operations: Operations, find: tuple[bool, bool], deepest: int) -> None:
+    def by_ranges(
+        self, scalars: Array, operations: Operations, find: tuple[bool, bool], deepest: int, earlier: Earlier
+    ) -> None:
         """The rows that these operations may meet."""
-        wanted = _merge(scalars, operations, find, deepest)
+        lists, wanted = _merge(scalars, operations, find, deepest, earlier)
         for family in self._families:
             at: list[tuple[bytes, bytes]] = []
             below: dict[bytes, tuple[int | None, int | None]] = {}
             for kind in (records.SUBSCRIPTION, records.PUBLICATION):
                 if family.series != self._series[kind] or not family.holds(kind):
                     continue
-                for path, low in wanted[kind].items():
-                    start = path + bytes((1 + kind,))
-                    at.append((start, start + (_TIME_TOP - low).to_bytes(8, "big") + b"\xff"))
-                for path, low in wanted[2 + kind].items():
+                for path, low in lists[kind].items():
+                    at.append(_range(path, kind, low))
+                for path, low in lists[2 + kind].items():
                     lows = below.get(path, (None, None))
                     below[path] = (low, lows[1]) if kind == records.SUBSCRIPTION else (lows[0], low)
             if at or below:
                 self._read(family, sorted(at), below)
+            if wanted and family.series == self._series[records.PUBLICATION] and family.holds(records.PUBLICATION):
+                self._read_latest(family, wanted, earlier)
+
+    def _read_latest(self, family: Family, wanted: dict[bytes, tuple[int, list[int]]], earlier: Earlier) -> None:
+        """The first publications of some topics, until there are as many as are asked for that have not expired."""
+        iterator = family.rdict.iter()
+        for path, (low, topics) in sorted(wanted.items()):
+            start, end = _range(path, records.PUBLICATION, low)
+            limit = max(int(earlier.limit[topic]) for topic in topics)
+            last = b""  # of one time, keys stand by their ids, and the latest in the log may be any of them
+            iterator.seek(start)
+            while iterator.valid():
+                key = iterator.key()
+                self.rows_read += 1
+                if key > end:
+                    break
+                if limit <= 0 and not key.startswith(last):
+                    earlier.complete[topics] = False
+                    break
+                value = iterator.value()
+                self._take(key, value, family.slot)
+                if limit > 0 and _valid(value, earlier.log_time, earlier.oldest):
+                    limit -= 1
+                    last = key[: len(start) + 8]
+                iterator.next()
+            else:
+                iterator.status()
+        del iterator
 
     def _read(
         self, family: Family, at: list[tuple[bytes, bytes]], below: dict[bytes, tuple[int | None, int | None]]
@@ -155,24 +221,46 @@ class Pager:
         iterator.status()
 
 
+def _range(path: bytes, kind: int, low: int) -> tuple[bytes, bytes]:
+    """Of a list, from its latest row to the first that is too early."""
+    start = path + bytes((1 + kind,))
+    return start, start + (_TIME_TOP - low).to_bytes(8, "big") + b"\xff"
+
+
+def _valid(value: bytes, log_time: int, oldest: int) -> bool:
+    """Whether a publication's row may still be found then. See `state.kernels.disk_rows` for the value."""
+    expires, arrived = _TIMES.unpack_from(value, 8)
+    return bool(expires > log_time and arrived >= oldest)
+
+
+Lists: TypeAlias = tuple[dict[bytes, int], dict[bytes, int], dict[bytes, int], dict[bytes, int]]
+
+
 def _merge(
-    scalars: Array, operations: Operations, find: tuple[bool, bool], deepest: int
-) -> tuple[dict[bytes, int], dict[bytes, int], dict[bytes, int], dict[bytes, int]]:
-    """By what is wanted: paths, each with the earliest time that matters to any row."""
+    scalars: Array, operations: Operations, find: tuple[bool, bool], deepest: int, earlier: Earlier
+) -> tuple[Lists, dict[bytes, tuple[int, list[int]]]]:
+    """By what is wanted: paths, each with the earliest time that matters to any row; and those whose first publications are wanted, with
+    the topics that want them."""
     topics = int(operations.topics[-1])
     components = int(operations.paths[-1])
     room = 2 * (components + topics) + 3 * topics
     paths = np.zeros(9 * components + 1, np.uint8)
-    path_of, ends, lows = (np.zeros(room, np.int64) for _ in range(3))
+    path_of, ends, lows, topic_of = (np.zeros(room, np.int64) for _ in range(4))
     what = np.zeros(room, np.uint8)
     past, subscribers = find
-    count = probes.ranges(scalars, operations, past, subscribers, deepest, paths, path_of, what, ends, lows)
+    count = probes.ranges(
+        scalars, operations, past, subscribers, deepest, earlier.limit > 0, paths, path_of, what, ends, lows, topic_of
+    )
     merged: tuple[dict[bytes, int], ...] = ({}, {}, {}, {})
+    latest: dict[bytes, tuple[int, list[int]]] = {}
     text = paths.tobytes()
-    columns = (what[:count], path_of[:count], ends[:count], lows[:count])
-    for kind, begin, length, low in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (what[:count], path_of[:count], ends[:count], lows[:count], topic_of[:count])
+    for kind, begin, length, low, topic in zip(*(column.tolist() for column in columns), strict=True):
         path = text[begin : begin + length]
+        if kind == probes.EARLIER:
+            latest.setdefault(path, (low, []))[1].append(topic)
+            continue
         known = merged[kind].get(path)
         if known is None or low < known:
             merged[kind][path] = low
-    return merged[0], merged[1], merged[2], merged[3]
+    return (merged[0], merged[1], merged[2], merged[3]), latest

@@ -14,13 +14,14 @@ import pyarrow as pa
 from pastforward.columns.texts import Texts
 from pastforward.state import found, operations, rocks
 from pastforward.state.budget import Budget
-from pastforward.state.disk import Disk
+from pastforward.state.disk import Disk, encode_rows
 from pastforward.state.errors import OperationError, StoreError
 from pastforward.state.families import Family
-from pastforward.state.kernels import change, chunk, disk_rows, heap, records
+from pastforward.state.kernels import change, chunk, disk_rows, heads, heap, records
 from pastforward.state.kernels.records import Array, Found, Rows
 from pastforward.state.keys import PUBLICATION, SUBSCRIPTION, encode_id
 from pastforward.state.memory import Index
+from pastforward.state.paging import Earlier, Pager
 from pastforward.state.stage import Savepoint, Stage, journal_with_room, restore
 
 FIND: Final = {
@@ -97,11 +98,14 @@ class Store:
         self._found = _room_for_found(4096)
         self._offset: int | None = None
         self._in_memory = True
+        self._paged: list[Array] = []  # items that were read from disk since the last commit
+        self._keeps_heads = False  # somebody asks for what came before a publication
         self._commits = 0
         self._rows_read = 0
         self._closed = False
         self._disk = Disk(path, layout, budget)
         budget.register(self._index)
+        budget.register(self._disk)
         try:
             self._resume(self._disk.state)
             self._load()
@@ -158,17 +162,21 @@ class Store:
         }
 
     def _complete_from(self) -> int:
+        return self._horizon(int(self._index.scalars[records.LOG_TIME]))
+
+    def _horizon(self, log_time: int) -> int:
         scalars = self._index.scalars
         time = int(scalars[records.COMPLETE_FROM])
         if scalars[records.HOT_WINDOW] < 0:
             return time
-        return max(time, _back(int(scalars[records.LOG_TIME]), int(scalars[records.HOT_WINDOW])))
+        return max(time, _back(log_time, int(scalars[records.HOT_WINDOW])))
 
     def close(self) -> None:
         """Gives up what is staged, and the directory. Closing again does nothing."""
         if not self._closed:
             self._closed = True
             self._budget.unregister(self._index)
+            self._budget.unregister(self._disk)
             self._disk.close()
 
     def __enter__(self) -> Store:
@@ -211,7 +219,7 @@ class Store:
             duplicates=int(scalars[records.DUPLICATES]),
             items=len(self._index),
             in_memory=self._in_memory,
-            index_bytes=self._index.size,
+            index_bytes=self._index.size + self._disk.size,
             families=len(self._disk.families),
         )
 
@@ -247,6 +255,7 @@ class Store:
         self._begin()
         self._check_ids(parsed)
         index = self._index
+        self._keeps_heads |= bool((parsed.columns.earlier > 0).any())
         if not self._in_memory:
             self._page_in(parsed, find)
         index.reserve(parsed.items, parsed.nodes, parsed.heap_units)
@@ -283,15 +292,84 @@ class Store:
 
     def _page_in(self, parsed: operations.Parsed, find: int) -> None:
         pager = self._disk.pager()
-        columns = parsed.columns
-        identities = _id_bytes(parsed)
-        published = columns.kind == records.PUBLICATION
-        pager.by_ids(records.SUBSCRIPTION, [identities[row] for row in np.flatnonzero(~published).tolist()])
-        pager.by_ids(records.PUBLICATION, [identities[row] for row in np.flatnonzero(published).tolist()])
+        index, columns = self._index, parsed.columns
+        rows, hashes = np.empty(len(parsed), np.int64), np.empty(len(parsed), np.int64)
+        count = heads.unknown_ids(index.memory, columns, rows, hashes)
+        published = columns.kind[rows[:count]] == records.PUBLICATION
+        for kind, mine in ((records.SUBSCRIPTION, ~published), (records.PUBLICATION, published)):
+            pager.by_hashes(kind, parsed.identity, rows[:count][mine], hashes[:count][mine])
+        earlier = self._ask_for_earlier(parsed, find, pager)
         wants = (bool(find & chunk.FIND_PAST), bool(find & chunk.FIND_SUBSCRIBERS))
-        pager.by_ranges(self._index.scalars, columns, wants, self._disk.deepest)
+        pager.by_ranges(index.scalars, columns, wants, self._disk.deepest, earlier)
         self._rows_read += pager.rows_read
-        _take_rows(self._index, pager.rows())
+        self._page(pager.rows())
+        asked = np.flatnonzero(earlier.limit)
+        if len(asked):
+            beyond = np.where(earlier.complete[asked], records.EARLIEST, records.LATEST)
+            heads.know_topics(index.memory, columns, asked, beyond)
+
+    def _ask_for_earlier(self, parsed: operations.Parsed, find: int, pager: Pager) -> Earlier:
+        """The topics whose earlier publications have to be read."""
+        columns, scalars = parsed.columns, self._index.scalars
+        topics = int(columns.topics[-1])
+        log_time = heads.latest_time(scalars, columns)
+        limit = np.zeros(topics, np.int64)
+        earlier = Earlier(limit, np.ones(topics, np.bool_), log_time, self._horizon(log_time))
+        if not (columns.earlier > 0).any():
+            return earlier
+        wanted, hashes, limits = (np.empty(topics, np.int64) for _ in range(3))
+        count = heads.unknown_topics(self._index.memory, columns, log_time, wanted, hashes, limits)
+        held = pager.topics_on_disk(hashes[:count])
+        # What has been replaced since the last commit, or will be now, is still on disk.
+        replaced = find & chunk.REPLAY or (self._journal[: int(scalars[records.JOURNAL])] < 0).any()
+        limit[wanted[:count][held]] = records.LATEST if replaced else limits[:count][held]
+        return earlier
+
+    def _page(self, rows: Rows) -> None:
+        """Rows of the disk into the index, until the commit."""
+        items = _take_rows(self._index, rows)
+        if len(items):
+            self._paged.append(items)
+
+    def _settle(self, written: int) -> None:
+        """After a commit, when the disk has all."""
+        index = self._index
+        if self._keeps_heads:
+            entries = self._journal[: int(index.scalars[records.JOURNAL])]
+            self._paged.append(entries[entries >= 0])
+            change.settle(index.memory, self._journal)
+        self._evict()
+        change.sweep(index.memory, _SWEEP_STEPS * (written + 16))
+        if not len(index):
+            self._disk.release_slots()
+
+    def _evict(self) -> None:
+        """Between two stages: only what the next publications ask for stays in memory."""
+        index = self._index
+        items, self._paged = self._paged, []
+        if not self._keeps_heads:
+            self._forget()
+            return
+        for some in items:
+            heads.evict(index.memory, some)
+        if self._budget.left < 0:
+            self._keep_heads(complete=False)
+
+    def _keep_heads(self, *, complete: bool) -> None:
+        """The same for all that there is: in an index of its own, as the memory of one does not shrink. None stay if they would soon be
+        too many. `complete`: all of the store is in memory."""
+        index = self._index
+        room = int(index.scalars[records.NODES]) + 1
+        items, beyond = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = heads.heads(index.memory, complete, items, beyond) if self._keeps_heads else 0
+        rows = encode_rows(index.memory, items[:count])[0] if count else None
+        index.clear()
+        if rows is not None:
+            taken = _take_rows(index, rows)
+            # the last row is taken first
+            heads.know(index.memory, index.memory.items["node"][taken].astype(np.int64), beyond[:count][::-1].copy())
+        if self._budget.left < self._budget.for_indexes // 4:
+            index.clear()
 
     def amend(
         self,
@@ -345,9 +423,14 @@ class Store:
         if self._in_memory:
             change.undo(self._index.memory, self._journal, 0)
         else:
-            self._index.clear()
+            self._forget()
         self._stage.restore(self._index.scalars)
         self._stage = None
+
+    def _forget(self) -> None:
+        """What is in memory, when the disk has all of it."""
+        self._index.clear()
+        self._paged.clear()
 
     def savepoint(self) -> Savepoint:
         """Where `rollback_to` can return to."""
@@ -376,6 +459,8 @@ class Store:
         passed: list[Family] = []
         try:
             batch = rocks.batch()
+            if not self._in_memory:
+                self._know_staged()
             written = self._write_rows(batch)
             for key, value in stage.meta.items():
                 disk.put_meta(batch, key, value)
@@ -397,17 +482,25 @@ class Store:
             if self._budget.left < 0:
                 self._spill()
         else:
-            index.clear()
-            disk.release_slots()
+            self._settle(written)
             self._commits += 1
             if self._commits % _RELOAD_EVERY == 0 and disk.estimated_rows() // 2 * _USUAL_ITEM < self._budget.left:
                 self._load()
 
+    def _know_staged(self) -> None:
+        """Topics that have their first publications: all of them are in memory."""
+        index = self._index
+        entries = int(index.scalars[records.JOURNAL])
+        nodes, hashes = np.empty(entries, np.int64), np.empty(entries, np.int64)
+        count = heads.staged_topics(index.memory, self._journal, entries, nodes, hashes)
+        fresh = nodes[:count][~self._disk.pager().topics_on_disk(hashes[:count])]
+        heads.know(index.memory, fresh, np.full(len(fresh), records.EARLIEST, np.int64))
+
     def _write_rows(self, batch: Any) -> int:
         index = self._index
-        puts = np.empty(len(index), np.int64)
-        deletes = np.empty(len(index), np.int64)
         entries = int(index.scalars[records.JOURNAL])
+        room = disk_rows.count_items(index.memory, self._journal, entries)
+        puts, deletes = np.empty(room, np.int64), np.empty(room, np.int64)
         put, deleted = disk_rows.staged_items(index.memory, self._journal, entries, puts, deletes)
         self._disk.delete_rows(batch, index.memory, deletes[:deleted])
         self._disk.put_rows(batch, index.memory, puts[:put])
@@ -444,7 +537,7 @@ class Store:
         if not self._in_memory:
             pager = self._disk.pager()
             pager.by_ids(_KINDS[kind], [encode_id(identity)])
-            _take_rows(index, pager.rows())
+            self._page(pager.rows())
         if index.scalars[records.INTEGER_IDS] != int(isinstance(identity, int)):
             return None
         text = np.frombuffer(bytearray(encode_id(identity)), np.uint8)
@@ -453,7 +546,7 @@ class Store:
         if item != records.NONE:
             row = found.batch(index.memory, np.array([item], np.int64), found.COLUMNS).to_pylist()[0]
         if not self._in_memory and self._stage is None:
-            index.clear()
+            self._evict()
         return row
 
     def scan(self, kind: str, columns: Sequence[str] = _SCAN_COLUMNS) -> Iterator[Any]:
@@ -495,7 +588,7 @@ class Store:
         self._in_memory = fits
         self._disk.unread = fits
         if not fits:
-            self._index.clear()
+            self._forget()
             if not self._disk.has_ids:
                 for rows in self._disk.slices():
                     part = self._part()
@@ -510,9 +603,8 @@ class Store:
         self._disk.make_readable()
         self._write_ids(self._index)
         self._ids_are(True)
-        self._index.clear()
-        self._disk.release_slots()
         self._in_memory = False
+        self._keep_heads(complete=True)
 
     def _write_ids(self, index: Index) -> None:
         for kind in _KINDS.values():
@@ -549,11 +641,13 @@ def _back(time: int, span: int) -> int:
     return max(records.EARLIEST, time - span)
 
 
-def _take_rows(index: Index, rows: Rows, which: int = disk_rows.ALL) -> None:
+def _take_rows(index: Index, rows: Rows, which: int = disk_rows.ALL) -> Array:
+    """Returns the items."""
     count = len(rows.key_ends)
     units, nodes = disk_rows.room_for(rows, 0, count)
     index.reserve(count, nodes, units)
-    disk_rows.load(index.memory, rows, 0, count, which)
+    taken = np.empty(count, np.int64)
+    return taken[: disk_rows.load(index.memory, rows, 0, count, which, taken)]
 
 
 def _living(index: Index, kind: int, needed: int = records.USED) -> Iterator[Array]:
@@ -573,13 +667,3 @@ def _batches(
             items = items[: disk_rows.unchanged_in(index.memory, changed.memory, items)]
         if len(items):
             yield found.batch(index.memory, items, tuple(columns))
-
-
-def _id_bytes(parsed: operations.Parsed) -> list[bytes]:
-    """Ids as keys have them."""
-    columns = parsed.columns
-    if parsed.integer_ids:
-        text = (columns.id.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").tobytes()
-        return [text[at : at + 8] for at in range(0, len(text), 8)]
-    text = columns.id_bytes.tobytes()
-    return [text[low:high] for low, high in zip(columns.id_low.tolist(), columns.id_high.tolist(), strict=True)]

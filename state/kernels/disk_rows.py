@@ -46,8 +46,20 @@ FOREVER = 15
 
 
 @bare
+def count_items(memory: Memory, journal: Array, entries: int) -> int:
+    """Those that the journal names, with their copies."""
+    count = 0
+    for entry in range(entries):
+        item = journal[entry] if journal[entry] >= 0 else -2 - journal[entry]
+        while item != NONE:
+            count += 1
+            item = memory.items[item].copy
+    return count
+
+
+@bare
 def staged_items(memory: Memory, journal: Array, entries: int, puts: Array, deletes: Array) -> tuple[int, int]:
-    """Numbers of the items to write and of those whose rows go. Both arrays have room for all items."""
+    """Numbers of the items to write and of those whose rows go. Both arrays have room for all that the journal names."""
     put_count = 0
     delete_count = 0
     for entry in range(entries):
@@ -220,8 +232,9 @@ def room_for(rows: Rows, start: int, end: int) -> tuple[int, int]:
 
 
 @bare
-def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
-    """Takes rows of the disk into the index; what time has removed, and what is there already, is passed over.
+def load(memory: Memory, rows: Rows, start: int, end: int, which: int, taken: Array) -> int:
+    """Takes rows of the disk into the index; what time has removed, and what is there already, is passed over. Returns how many items
+    were made; `taken` gets their numbers.
 
     Of two rows with one id the later sequence wins; with one sequence too they are copies at several topics.
     From the last to the first: keys come latest first, and a list grows at its head.
@@ -229,6 +242,7 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
     components = memory.stack
     scalars = memory.scalars
     integers = scalars[INTEGER_IDS] == 1
+    count = 0
     for row in range(end - 1, start - 1, -1):
         at = 0 if row == 0 else rows.key_ends[row - 1]
         key_end = rows.key_ends[row]
@@ -315,6 +329,9 @@ def load(memory: Memory, rows: Rows, start: int, end: int, which: int) -> None:
             )
             ids.put(memory, slot, item)
         change.attach(memory, item, node)
+        taken[count] = item
+        count += 1
+    return count
 
 
 @bare

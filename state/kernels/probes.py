@@ -23,6 +23,7 @@ SUBSCRIPTIONS_AT = 0
 PUBLICATIONS_AT = 1
 SUBSCRIPTIONS_BELOW = 2
 PUBLICATIONS_BELOW = 3
+EARLIER = 4  # publications, as many as are asked for
 
 
 @bare
@@ -40,16 +41,20 @@ def ranges(
     find_past: bool,
     find_subscribers: bool,
     deepest: int,
+    earlier: Array,
     paths: Array,
     path_of: Array,
     what: Array,
     ends: Array,
     lows: Array,
+    topic_of: Array,
 ) -> int:
-    """One entry for each list or subtree that a row must see. Returns how many.
+    """One entry for each list or subtree that a row must see. Returns how many. `earlier`: whether a topic's earlier publications are
+    looked for.
 
-    Entry e is the first `ends[e]` bytes of the encoded path that begins at `paths[path_of[e]]`; `lows[e]` is the earliest
-    time that matters there. Log time only grows, so bounds that hold at the chunk's start are wide enough for every row.
+    Entry e is for the topic `topic_of[e]`, and is the first `ends[e]` bytes of the encoded path that begins at `paths[path_of[e]]`;
+    `lows[e]` is the earliest time that matters there. Log time only grows, so bounds that hold at the chunk's start are wide enough for
+    every row.
     """
     count = 0
     at = 0
@@ -93,9 +98,10 @@ def ranges(
                     rest >>= np.uint64(8)
                 paths[at] = MARK + size
                 at = _put_big_endian(paths, at + 1, component, size)
-            if kind == PUBLICATION and operations.earlier[row] > 0:
+            if earlier[topic]:
                 path_of[count] = begin
-                count = _emit(count, PUBLICATIONS_AT, at - begin, oldest, what, ends, lows)
+                topic_of[count] = topic
+                count = _emit(count, EARLIER, at - begin, oldest, what, ends, lows)
             if depth < deepest:
                 if wants_subscriptions:
                     path_of[count] = begin

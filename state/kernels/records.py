@@ -63,7 +63,8 @@ NODE: Final = np.dtype(
         ("sibling", "i4"),
         ("elder", "i4"),
         ("depth", "i4"),
-        ("pad", "i4"),
+        ("known", "i4"),  # beyond the budget: see `state.kernels.heads`
+        ("beyond", "i8"),
     ]
 )
 LIST: Final = np.dtype([("head", "i4"), ("tower", "i4"), ("below", "i4"), ("pad", "i4")])

@@ -114,6 +114,7 @@ def intern(memory: Memory, node: int, components: Array, low: int, high: int) ->
         nodes[child].parent = node
         nodes[child].child = NONE
         nodes[child].depth = nodes[node].depth + 1
+        nodes[child].known = 0
         nodes[child].elder = NONE
         oldest = nodes[node].child
         nodes[child].sibling = oldest

@@ -68,3 +68,29 @@ def lives(draw: st.DrawFn, most: int = 14) -> list[dict[str, Any]]:
             row |= {"kind": "publication", "arrived_at": clock - draw(st.sampled_from([0, 0, 4, 9, 20]))}
         rows.append(row)
     return rows
+
+
+@st.composite
+def takes(draw: st.DrawFn, most: int = 60) -> list[dict[str, Any]]:
+    """Publications on few topics that ask for those before them; now and then a subscription looks at all of them."""
+    rows: list[dict[str, Any]] = []
+    clock = 0
+    for _ in range(draw(st.integers(2, most))):
+        clock += draw(st.sampled_from([0, 0, 1, 1, 2, 9]))
+        row: dict[str, Any] = {"id": draw(st.integers(0, 40)), "topic": draw(st.sampled_from(TOPICS[:4]))}
+        if draw(st.integers(0, 9)) == 0:
+            row |= {"kind": "subscription", "time": clock, "ends_at": clock + draw(st.integers(1, 30))}
+        else:
+            life = draw(st.sampled_from([None, None, 2, 10]))
+            row |= {
+                "kind": "publication",
+                "time": clock + draw(st.integers(-6, 3)),
+                "arrived_at": clock,
+                "expires_at": life and clock + life,
+                "self_join": draw(st.sampled_from([True, True, True, False])),
+                "payload": b"payload",
+            }
+            if draw(st.integers(0, 9)) == 0:
+                row["topic"] = draw(st.lists(st.sampled_from(TOPICS[:4]), min_size=1, max_size=3))
+        rows.append(row)
+    return rows

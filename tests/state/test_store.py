@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pastforward.state import Store, disk, families, open_store
+from pastforward.state import Budget, Store, disk, families, open_store
+from tests.state import tables
 from tests.state.checks import apply_both, same_contents
-from tests.state.logs import lives, logs
+from tests.state.logs import lives, logs, takes
 from tests.state.oracle import Oracle
-from tests.state.tables import BUDGETS
 
 LAYOUTS = ["dual", "two"]
+BUDGETS = {**tables.BUDGETS, "spilled": Budget}
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -29,12 +30,20 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+def opened(path: Path | str, layout: str, budget: str, options: dict[str, Any]) -> Store:
+    store = open_store(path, layout, budget=BUDGETS[budget](), **options)
+    if budget == "spilled":
+        # What is asked again and again stays in memory, all else is on disk.
+        store._spill()
+    return store
+
+
 def drive(layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]) -> None:
     """A log in chunks, with whatever may happen between two of them."""
     directory = Path(tempfile.mkdtemp(prefix="store-"))
     store: Store | None = None
     try:
-        store = open_store(directory / "s", layout, budget=BUDGETS[budget](), **options)
+        store = opened(directory / "s", layout, budget, options)
         assert store.stats.in_memory == (budget == "ample")
         oracle = Oracle(**options)
         at = 0
@@ -66,7 +75,7 @@ def drive(layout: str, budget: str, data: st.DataObject, rows: list[dict[str, An
                 offset = store.offset
                 store.close()
                 other = data.draw(st.sampled_from(list(BUDGETS)), "budget")
-                store = open_store(directory / "s", layout, budget=BUDGETS[other](), **options)
+                store = opened(directory / "s", layout, other, options)
                 assert store.offset == offset
                 same_contents(store, oracle)
         store.rollback()
@@ -89,6 +98,20 @@ def test_answers_as_the_oracle(
     layout: str, budget: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
 ) -> None:
     drive(layout, budget, data, rows, options)
+
+
+EARLIER = st.fixed_dictionaries(
+    {"hot_window": st.sampled_from([None, 8, 25, 60]), "earlier_limit": st.sampled_from([1, 1, 2, None])}
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data(), rows=takes(), options=EARLIER)
+def test_what_came_before_a_publication_beyond_memory(
+    layout: str, data: st.DataObject, rows: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
+    drive(layout, "spilled", data, rows, options)
 
 
 WINDOWS = st.fixed_dictionaries(
@@ -124,7 +147,7 @@ def test_families_come_and_go_and_nothing_that_is_needed_goes_with_them(
         patch.setattr(families, "FEWEST", fewest)
         for module in (families, disk):
             patch.setattr(module, "SHORTEST", shortest)
-        store = open_store(directory, layout, budget=BUDGETS[budget](), **options)
+        store = opened(directory, layout, budget, options)
         try:
             for at in range(0, len(rows), together):
                 apply_both(store, oracle, rows[at : at + together])
@@ -138,7 +161,7 @@ def test_families_come_and_go_and_nothing_that_is_needed_goes_with_them(
                     store.commit(at)
                 elif what == "reopen":
                     store.close()
-                    store = open_store(directory, layout, budget=BUDGETS[budget](), **options)
+                    store = opened(directory, layout, budget, options)
                 slots = [family.slot for family in store._disk.families]
                 assert len(set(slots)) == len(slots)
                 same_contents(store, oracle)

@@ -29,7 +29,7 @@ from pastforward.schemas import (
     Version,
     encode,
 )
-from pastforward.state import open_store
+from pastforward.state import Budget, open_store
 from pastforward.streams.matcher import duplicates as repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -191,8 +191,9 @@ def tagged(log: list[Rendezvous], old: int) -> list[Rendezvous]:
 class Engines:
     """An engine that can be stopped and started between chunks, from its store or from what Kafka has."""
 
-    def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1) -> None:
+    def __init__(self, directory: str, layout: str, in_memory: bool, version: int = 1, room: str = "ample") -> None:
         self._directory, self._layout, self._in_memory, self._version = directory, layout, in_memory, version
+        self._room = room
         self._number = 0
         self.hot = HOT
         self.kafka = Kept()
@@ -202,7 +203,12 @@ class Engines:
 
     def _open(self) -> Engine:
         place = f"{self._directory}/{self._number}"
-        store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=32 << 20)
+        budget = Budget(32 << 20)
+        if self._room == "none":
+            budget.for_indexes = -1
+        store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=budget)
+        if self._room == "spilled":
+            store._spill()
         return Engine(0, self.hot, store, in_memory=self._in_memory, version=self._version)
 
     def _take_over(self, committed: int, piece: int = 7, earlier: int = 0) -> None:
@@ -255,6 +261,7 @@ class Engines:
 
 some_cuts = st.lists(st.integers(0, 100), max_size=6)
 some_layout = st.sampled_from(["dual", "two"])
+some_room = st.sampled_from(["ample", "spilled", "none"])  # for what is held: in memory, or beyond it
 some_faults = st.lists(
     st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again", "window", "window rebuild"]),
     min_size=7,
@@ -269,7 +276,9 @@ long = settings(
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(logs(), some_cuts, some_layout, some_faults, some_delay, some_size, st.sampled_from([0, 0, 5, 15, 30]))
+@given(
+    logs(), some_cuts, some_layout, some_faults, some_delay, some_size, some_room, st.sampled_from([0, 0, 5, 15, 30])
+)
 @long
 def test_chunks_give_what_single_records_give(
     in_memory: bool,
@@ -279,13 +288,14 @@ def test_chunks_give_what_single_records_give(
     between: list[str],
     earlier: int,
     piece: int,
+    room: str,
     old: int,
 ) -> None:
-    agree(in_memory, log, cuts, layout, between, earlier, piece, old)
+    agree(in_memory, log, cuts, layout, between, earlier, piece, room, old)
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(chains(), some_cuts, some_layout, some_losses, some_delay, some_size)
+@given(chains(), some_cuts, some_layout, some_losses, some_delay, some_size, some_room)
 @long
 def test_ids_that_come_again_and_again(
     in_memory: bool,
@@ -295,12 +305,15 @@ def test_ids_that_come_again_and_again(
     between: list[str],
     earlier: int,
     piece: int,
+    room: str,
 ) -> None:
-    agree(in_memory, log, cuts, layout, between, earlier, piece)
+    agree(in_memory, log, cuts, layout, between, earlier, piece, room)
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@given(auctions(), some_cuts, some_layout, some_faults, some_delay, some_size, st.sampled_from([0, 0, 5, 15]))
+@given(
+    auctions(), some_cuts, some_layout, some_faults, some_delay, some_size, some_room, st.sampled_from([0, 0, 5, 15])
+)
 @long
 def test_auctions_that_are_open_meanwhile(
     in_memory: bool,
@@ -310,9 +323,10 @@ def test_auctions_that_are_open_meanwhile(
     between: list[str],
     earlier: int,
     piece: int,
+    room: str,
     old: int,
 ) -> None:
-    agree(in_memory, log, cuts, layout, between, earlier, piece, old)
+    agree(in_memory, log, cuts, layout, between, earlier, piece, room, old)
 
 
 def agree(
@@ -323,6 +337,7 @@ def agree(
     between: list[str],
     earlier: int,
     piece: int,
+    room: str,
     old: int = 0,
 ) -> None:
     version = 2 if old else 1
@@ -334,7 +349,7 @@ def agree(
     dropped: dict[int, int] = {}
     shortest = HOT
     with tempfile.TemporaryDirectory() as directory:
-        engines = Engines(directory, layout, in_memory, version)
+        engines = Engines(directory, layout, in_memory, version, room)
         try:
             for chunk, then in zip(chunks(log, cuts), between, strict=False):
                 found = []

@@ -1,0 +1,111 @@
+"""What a store keeps in memory when the budget does not hold its rows, and what it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pastforward.state import Budget, Store, open_store
+from pastforward.state.filters import Filter
+from tests.state.tables import table
+
+HOUR = 3_600_000_000
+LAYOUTS = ["dual", "two"]
+
+
+def spilled(path: Path, layout: str = "dual") -> Store:
+    store = open_store(path, layout, budget=Budget(), hot_window=HOUR, earlier_limit=1)
+    store._spill()
+    return store
+
+
+def publications(first: int, count: int, topics: int) -> Any:
+    rows = [
+        {"kind": "publication", "id": f"p{n}", "topic": f"1.{n % topics}", "time": n, "self_join": True}
+        for n in range(first, first + count)
+    ]
+    return table(rows)
+
+
+def take(store: Store, first: int, count: int, topics: int) -> list[tuple[int, str]]:
+    found = store.apply(publications(first, count, topics), find="past")
+    store.commit(first + count)
+    return list(zip(found["operation"].to_pylist(), found["found_id"].to_pylist(), strict=True))
+
+
+def before(first: int, count: int, topics: int) -> list[tuple[int, str]]:
+    return [(row, f"p{first + row - topics}") for row in range(count) if first + row >= topics]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_taking_a_publication_reads_nothing(tmp_path: Path, layout: str) -> None:
+    with spilled(tmp_path, layout) as store:
+        for first in range(0, 4_000, 100):
+            assert take(store, first, 100, topics=70) == before(first, 100, 70)
+        assert not store.stats.in_memory
+        assert store.stats.records_read < 40  # false alarms of the filters: of ids that are new one in hundreds
+        assert store.stats.items == 70  # in memory: the latest of each topic
+
+
+def test_what_was_kept_in_memory_is_kept_when_the_rest_goes_to_disk(tmp_path: Path) -> None:
+    with open_store(tmp_path, budget=Budget(), hot_window=HOUR, earlier_limit=1) as store:
+        for first in range(0, 1_000, 100):
+            take(store, first, 100, topics=70)
+        store._spill()
+        assert store.stats.items == 70
+        read = store.stats.records_read
+        assert take(store, 1_000, 100, topics=70) == before(1_000, 100, 70)
+        assert store.stats.records_read - read < 10
+
+
+def test_after_it_was_opened_again_each_topic_is_read_once(tmp_path: Path) -> None:
+    with spilled(tmp_path) as store:
+        take(store, 0, 200, topics=20)
+    budget = Budget()
+    budget.for_indexes = 1_000  # not enough for the rows
+    with open_store(tmp_path, budget=budget, hot_window=HOUR, earlier_limit=1) as store:
+        assert not store.stats.in_memory
+        budget.for_indexes = 1 << 20
+        repeated = store.apply(publications(150, 10, 20), find="past")
+        assert repeated.num_rows == 0
+        assert store.repeats.tolist() == list(range(10))
+        read = store.stats.records_read
+        for first in range(200, 400, 20):
+            assert take(store, first, 20, topics=20) == before(first, 20, 20)
+        assert store.stats.records_read - read <= 3 * 20
+
+
+def test_a_store_of_an_earlier_version_gets_its_filters(tmp_path: Path) -> None:
+    with spilled(tmp_path) as store:
+        take(store, 0, 100, topics=10)
+        database = store._disk._rocks
+        state = json.loads(database.get(b"state") or b"")
+        del state["has_filters"]
+        database.rdict.put(b"state", json.dumps(state).encode())
+        for family in store._disk.families:
+            family.rdict.delete_range(b"\x00\x03", b"\x00\x04")
+    budget = Budget()
+    budget.for_indexes = -1
+    with open_store(tmp_path, budget=budget, hot_window=HOUR, earlier_limit=1) as store:
+        assert store.apply(publications(0, 100, 10), find="past").num_rows == 0
+        assert len(store.repeats) == 100
+        assert take(store, 100, 10, topics=10) == before(100, 10, 10)
+
+
+def test_a_filter_forgets_nothing_and_takes_few_bytes() -> None:
+    chance = np.random.default_rng(1)
+    hashes = chance.integers(0, 1 << 63, 200_000)
+    filter_ = Filter()
+    for some in np.array_split(hashes, 37):
+        filter_.add(some)
+    held = np.zeros(len(hashes), np.bool_)
+    filter_.find(hashes, held)
+    assert held.all()
+    others = np.zeros(100_000, np.bool_)
+    filter_.find(chance.integers(0, 1 << 63, 100_000), others)
+    assert others.mean() < 0.03
+    assert filter_.size < 5 * len(hashes)
