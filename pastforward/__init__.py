@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pastforward.client import (
+        AsyncClient,
         BestOffer,
         Client,
         GroupStream,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES: Final = {
     "pastforward.client": (
+        "AsyncClient",
         "BestOffer",
         "Client",
         "GroupStream",
@@ -59,6 +61,7 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncClient",
     "Best",
     "BestOffer",
     "Box",

@@ -4,6 +4,7 @@ A `Client` may be shared by threads; an iterator belongs to the thread that runs
 the record, or raises `DeliveryError`; `publish_many` does so for all its records together.
 """
 
+from pastforward.client.asynchronous import AsyncClient, AsyncHandle, AsyncStream
 from pastforward.client.client import Client
 from pastforward.client.group import GroupStream
 from pastforward.client.handle import Handle
@@ -16,6 +17,9 @@ from pastforward.errors import DeliveryError
 from pastforward.schemas import Best, BestOffer, SchemaError
 
 __all__ = [
+    "AsyncClient",
+    "AsyncHandle",
+    "AsyncStream",
     "Best",
     "BestOffer",
     "Client",

@@ -137,7 +137,7 @@ class Client:
         self._check_open("a subscription was asked for")
         return self._listing.subscription(subscription_id)
 
-    def replace(self, subscription_id: str, **changes: Any) -> Handle:
+    def replace(self, subscription_id: str, /, **changes: Any) -> Handle:
         """Sends the subscription as it stands, with other values of what `subscribe` takes. Its window begins where it began."""
         standing = self.subscription(subscription_id)
         if standing is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ class Handle:
         self.subscription = subscription
         self._receipt, self._begin = receipt, begin
         self._stream: Stream[Notification] | None = None
-        self._taken = False
+        self._taken, self._looked = False, time.monotonic()
         self._completion: Completion | None = None
 
     @property
@@ -86,12 +87,16 @@ class Handle:
     @property
     def caught_up(self) -> bool:
         """Whether all that was there before it has been read from this handle: the past of the hot window and of the history."""
+        return self.caught_up_at(self._reading().positions)
+
+    def caught_up_at(self, positions: Mapping[int, int]) -> bool:
+        """Whether a reader that stands there has read all that was there before it."""
         if self._completion is None:
             self._completion = self._client._completion(self.subscription_id, self._receipt, self._begin[0])
         if not self._completion.done:
             return False
         assert self._completion.end is not None
-        return self._reading().positions[self._begin[0]] >= self._completion.end
+        return positions[self._begin[0]] >= self._completion.end
 
     # ------------------------------------------------------------ its notifications
 
@@ -118,6 +123,24 @@ class Handle:
     def next(self, timeout: float | None = 0.0) -> Notification | None:
         """The next one, if it comes within `timeout` seconds."""
         return self._reading().next(timeout)
+
+    def take(self, most: int, timeout: float) -> list[Notification]:
+        """All that is there, up to so many; the first is waited for. Raises `Refused` as iterating does."""
+        found = self._reading().take(most, timeout)
+        if found:
+            self._taken = True
+        elif not self._taken and not self.ended and time.monotonic() - self._looked >= LOOK:
+            self._look()
+            self._looked = time.monotonic()
+        return found
+
+    @property
+    def positions(self) -> dict[int, int]:
+        return self._reading().positions
+
+    @property
+    def ended(self) -> bool:
+        return self._reading().ended
 
     def _reading(self) -> Stream[Notification]:
         if self._stream is None:

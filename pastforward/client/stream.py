@@ -69,7 +69,21 @@ class Stream(Generic[T]):
     def next(self, timeout: float | None = 0.0) -> T | None:
         """The next one, if it comes within `timeout` seconds; None: none has, and the stream goes on."""
         with self._reading:
-            return self._take(seconds_of(timeout))
+            found = self._take(seconds_of(timeout))
+        if self._closed.is_set():
+            self.close()
+        return found
+
+    def take(self, most: int, timeout: float) -> list[T]:
+        """All that is there, up to so many; the first is waited for."""
+        found = self.next(timeout)
+        taken = [] if found is None else [found]
+        while taken and len(taken) < most and self._fetched:
+            found = self.next(0.0)
+            if found is None:
+                break
+            taken.append(found)
+        return taken
 
     def _take(self, timeout: float | None) -> T | None:
         deadline = None if timeout is None else time.monotonic() + timeout
