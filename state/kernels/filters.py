@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import mix_positive
 from pastforward.columns.kernel import bare
-from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import Array, Int
 
 WORDS = 8  # of a block: 512 bits
@@ -17,7 +17,7 @@ PROBES = 7  # bits that a hash sets; nine bits of a second hash choose each
 
 @bare
 def _second(value: Int) -> Int:
-    return np.uint64(mix(np.uint64(value) ^ np.uint64(0xD6E8FEB86659FD93)))
+    return np.uint64(mix_positive(np.uint64(value) ^ np.uint64(0xD6E8FEB86659FD93)))
 
 
 @bare

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastforward.columns.hashing import mix_positive
 from pastforward.columns.kernel import bare
 from pastforward.state.kernels import change, ids, topics
-from pastforward.state.kernels.lists import mix
 from pastforward.state.kernels.records import (
     COPY,
     DEAD,
@@ -36,14 +36,14 @@ _PATH = np.uint64(0x9E3779B97F4A7C15)
 
 @bare
 def _id_hash(identity: Int, kind: int) -> int:
-    return mix(np.uint64(identity) * np.uint64(2) + np.uint64(kind))
+    return mix_positive(np.uint64(identity) * np.uint64(2) + np.uint64(kind))
 
 
 @bare
 def _path_hash(components: Array, low: int, high: int) -> int:
-    value = mix(_PATH)
+    value = mix_positive(_PATH)
     for at in range(low, high):
-        value = mix((np.uint64(value) ^ components[at]) * _PATH)
+        value = mix_positive((np.uint64(value) ^ components[at]) * _PATH)
     return value
 
 
