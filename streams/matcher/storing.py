@@ -130,6 +130,7 @@ def take_publications(chunk: Chunk, found: FoundRows | None) -> Publications:
             chunk.amended = rows[some], packed
             kept = _last_of_its_id(chunk, rows)[some]
             if not kept.all():
+                chunk.replaced = True
                 some, packed = some[kept], packed.take(np.flatnonzero(kept))
             chunk.engine.store.amend(_names(chunk, rows[some]), Text(packed.at[:-1], packed.at[1:], packed.data))
     return Publications(columns, rows, before)
