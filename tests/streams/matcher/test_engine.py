@@ -27,7 +27,7 @@ from pastforward.schemas import (
     Version,
     encode,
 )
-from pastforward.state import Budget, open_store
+from pastforward.state import Budget, found, open_store, paging
 from pastforward.streams.matcher import duplicates as repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -51,6 +51,8 @@ def small_blocks() -> Iterator[None]:
     """Logs are short here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeats, "BLOCK", 8)
+        patch.setattr(found, "PIECE", 3)
+        patch.setattr(paging, "SLICE", 5)
         yield
 
 
