@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +26,12 @@ COLUMNS: Final = (
 
 `time` is `published_at` of a publication, and the arrival of a subscription.
 """
+
+
+PIECE: Final = 16_384
+PIECE_BYTES: Final = 16 << 20
+PIECE_PAIRS: Final = 1 << 18
+"""Of the past, at most, that are looked at together: some tens of megabytes once they are decoded."""
 
 
 def _numbers(memory: Memory, items: Array, field: int) -> Array:
@@ -147,6 +155,40 @@ def columns(memory: Memory, rows: Array, items: Array) -> Found:
     ids, payloads = np.empty(int(id_at[-1]), np.uint8), np.empty(int(payload_at[-1]), np.uint8)
     gather.copy_pairs(memory, items, id_at, ids, payload_at, payloads)
     return Found(rows, published, ids, id_at, payloads, payload_at)
+
+
+class Past(NamedTuple):
+    """A piece of what subscriptions have found of the past: the operation's row, and the publication, whose payload is
+    `data[at[publication]:at[publication + 1]]`. A publication is in one piece, with all that have found it."""
+
+    row: Array
+    publication: Array
+    data: Array
+    at: Array
+
+
+def pieces(memory: Memory, rows: Array, items: Array) -> Iterator[Past]:
+    """Bounded by publications, by their bytes and by pairs."""
+    if not len(items):
+        return
+    order = np.argsort(
+        items, kind="stable"
+    )  # those that have one publication together; and in memory one after the other
+    rows, items = rows[order], items[order]
+    first = np.flatnonzero(np.diff(items, prepend=-1))
+    distinct, ends = items[first], np.append(first, len(items))
+    at = np.empty(len(distinct) + 1, np.int64)
+    gather.byte_offsets(memory, distinct, gather.PAYLOAD, at)
+    share = 1 / PIECE + np.diff(at) / PIECE_BYTES + np.diff(ends) / PIECE_PAIRS
+    piece = np.cumsum(share).astype(np.int64)
+    cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(distinct)]
+    for low, high in pairwise(cuts):
+        pairs = slice(int(ends[low]), int(ends[high]))
+        data = np.empty(int(at[high] - at[low]), np.uint8)
+        offsets = at[low : high + 1] - at[low]
+        gather.copy_bytes(memory, distinct[low:high], gather.PAYLOAD, offsets, data)
+        publication = np.repeat(np.arange(high - low), np.diff(ends[low : high + 1]))
+        yield Past(rows[pairs], publication, data, offsets)
 
 
 def with_copies(memory: Memory, items: Array) -> Array:

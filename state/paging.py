@@ -14,7 +14,7 @@ Which rows an id has is kept on disk then, in the family of the rows, and goes w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -24,7 +24,7 @@ from pastforward.state.families import Family
 from pastforward.state.kernels import probes, records
 from pastforward.state.kernels.records import Array, Operations, Rows
 from pastforward.state.keys import ID_ENTRY, MARK
-from pastforward.state.rocks import to_rows
+from pastforward.state.rocks import SLICE, to_rows
 
 _TIME_TOP: Final = (1 << 63) - 1
 _PUBLICATION_BYTE: Final = 2
@@ -32,6 +32,7 @@ _SKIP: Final = b"\xff" * 10
 """After a path and a kind: past every time and id."""
 
 
+SLICE_BYTES: Final = 16 << 20
 _TIMES: Final = Struct("<qq")  # of a value: the other time and the arrival
 
 Ids: TypeAlias = Callable[[int], bytes]
@@ -75,6 +76,7 @@ class Pager:
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._slots: list[int] = []
+        self._bytes = 0
         self.rows_read = 0
 
     def rows(self) -> Rows:
@@ -121,6 +123,7 @@ class Pager:
         self._keys.append(key)
         self._values.append(value)
         self._slots.append(slot)
+        self._bytes += len(value)
 
     def by_ranges(
         self, scalars: Array, operations: Operations, find: tuple[bool, bool], deepest: int, earlier: Earlier
@@ -139,9 +142,27 @@ class Pager:
                     lows = below.get(path, (None, None))
                     below[path] = (low, lows[1]) if kind == records.SUBSCRIPTION else (lows[0], low)
             if at or below:
-                self._read(family, sorted(at), below)
+                for _ in self._read(family, sorted(at), below):
+                    pass
             if wanted and family.series == self._series[records.PUBLICATION] and family.holds(records.PUBLICATION):
                 self._read_latest(family, wanted, earlier)
+
+    def past(self, scalars: Array, operations: Operations, deepest: int) -> Iterator[Rows]:
+        """The publications that the subscriptions among these operations may find, each once, a slice at a time."""
+        nothing = np.zeros(int(operations.topics[-1]), np.int64)
+        lists, _ = _merge(scalars, operations, (True, False), deepest, Earlier(nothing, nothing, 0, 0))
+        at, below = _disjoint(lists[records.PUBLICATION], lists[2 + records.PUBLICATION])
+        ranges = sorted(_range(path, records.PUBLICATION, low) for path, low in at.items())
+        for family in self._of(records.PUBLICATION):
+            for _ in self._read(family, ranges, {path: (None, low) for path, low in below.items()}):
+                yield self._taken()
+        if self._keys:
+            yield self._taken()
+
+    def _taken(self) -> Rows:
+        rows = self.rows()
+        self._keys, self._values, self._slots, self._bytes = [], [], [], 0
+        return rows
 
     def _read_latest(self, family: Family, wanted: dict[bytes, tuple[int, list[int]]], earlier: Earlier) -> None:
         """The first publications of some topics, until there are as many as are asked for that have not expired."""
@@ -171,13 +192,12 @@ class Pager:
 
     def _read(
         self, family: Family, at: list[tuple[bytes, bytes]], below: dict[bytes, tuple[int | None, int | None]]
-    ) -> None:
+    ) -> Iterator[None]:
+        """Stops whenever there is a slice."""
         iterator = family.rdict.iter()
         seek, valid, key_of, value_of, following = (
             iterator.seek, iterator.valid, iterator.key, iterator.value, iterator.next,
         )  # fmt: skip
-        slot = family.slot
-        keys, values, slots = self._keys, self._values, self._slots
         here = b""
         for start, end in at:
             # The scan of the last list may have ended at or before the first row of this one: then there is no need to seek.
@@ -188,18 +208,22 @@ class Pager:
                 self.rows_read += 1
                 if here > end:
                     break
-                keys.append(here)
-                values.append(value_of())
-                slots.append(slot)
+                self._take(here, value_of(), family.slot)
+                if self._full:
+                    yield
                 following()
             else:
                 iterator.status()
                 break
         for path, lows in sorted(below.items()):
-            self._read_below(iterator, slot, path, lows)
+            yield from self._read_below(iterator, family.slot, path, lows)
         del iterator
 
-    def _read_below(self, iterator: Any, slot: int, path: bytes, lows: tuple[int | None, int | None]) -> None:
+    @property
+    def _full(self) -> bool:
+        return len(self._keys) >= SLICE or self._bytes >= SLICE_BYTES
+
+    def _read_below(self, iterator: Any, slot: int, path: bytes, lows: tuple[int | None, int | None]) -> Iterator[None]:
         """The range below a path, passing over kinds that are not wanted and what is too early."""
         last = [None if low is None else (_TIME_TOP - low).to_bytes(8, "big") for low in lows]
         iterator.seek(path + bytes((MARK,)))
@@ -217,6 +241,8 @@ class Pager:
                 iterator.seek(key[: kind_at + 1] + _SKIP)
                 continue
             self._take(key, iterator.value(), slot)
+            if self._full:
+                yield
             iterator.next()
         iterator.status()
 
@@ -231,6 +257,24 @@ def _valid(value: bytes, log_time: int, oldest: int) -> bool:
     """Whether a publication's row may still be found then. See `state.kernels.disk_rows` for the value."""
     expires, arrived = _TIMES.unpack_from(value, 8)
     return bool(expires > log_time and arrived >= oldest)
+
+
+def _disjoint(at: dict[bytes, int], below: dict[bytes, int]) -> tuple[dict[bytes, int], dict[bytes, int]]:
+    """The same lists and subtrees without those that lie in another subtree, which reaches as far back then."""
+    whole: dict[bytes, int] = {}
+    top: bytes | None = None
+    for path, low in sorted(below.items()):
+        if top is None or not path.startswith(top):
+            top = path
+        whole[top] = min(low, whole.get(top, low))
+    alone: dict[bytes, int] = {}
+    for path, low in at.items():
+        over = next((path[:end] for end in range(len(path)) if path[:end] in whole), None)
+        if over is None:
+            alone[path] = low
+        else:
+            whole[over] = min(low, whole[over])
+    return alone, whole
 
 
 Lists: TypeAlias = tuple[dict[bytes, int], dict[bytes, int], dict[bytes, int], dict[bytes, int]]

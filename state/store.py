@@ -17,8 +17,8 @@ from pastforward.state.budget import Budget
 from pastforward.state.disk import Disk, encode_rows
 from pastforward.state.errors import OperationError, StoreError
 from pastforward.state.families import Family
-from pastforward.state.kernels import change, chunk, disk_rows, heads, heap, records
-from pastforward.state.kernels.records import Array, Found, Rows
+from pastforward.state.kernels import change, chunk, disk_rows, gather, heads, heap, records
+from pastforward.state.kernels.records import Array, Found, Operations, Rows
 from pastforward.state.keys import PUBLICATION, SUBSCRIPTION, encode_id
 from pastforward.state.memory import Index
 from pastforward.state.paging import Earlier, Pager
@@ -39,6 +39,10 @@ _LEAST_ITEM: Final = 128
 """Bytes of an item in the index, at least: what cannot fit even so need not be tried."""
 _USUAL_ITEM: Final = 512
 """Bytes of an item, generously: what fits even so will not spill again at once."""
+_KEPT_FOUND: Final = 1 << 18
+"""Pairs for which room is kept between two chunks."""
+_TOGETHER: Final = 1 << 22
+"""Pairs that are sorted by publication, so that one that several subscriptions have found is read once."""
 _SCAN_COLUMNS: Final = (
     "topic", "time", "starts_at", "ends_at", "expires_at", "arrived_at", "scope", "subscriber_id", "payload",
 )  # fmt: skip
@@ -96,6 +100,8 @@ class Store:
         self._stage: Stage | None = None
         self._repeats: Array = np.empty(0, np.int64)
         self._found = _room_for_found(4096)
+        self._past: tuple[Array, Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._on_disk: tuple[int, Operations] | None = None
         self._offset: int | None = None
         self._in_memory = True
         self._paged: list[Array] = []  # items that were read from disk since the last commit
@@ -247,38 +253,93 @@ class Store:
         return found.table(self._index.memory, rows, items, tuple(columns))
 
     def apply_columns(self, batch: operations.Batch, *, find: str = "both") -> found.Found:
-        """The same for who goes on in columns: of small chunks Arrow would be half of the price. Ids must be strings."""
-        rows, items = self._apply(operations.parse(batch), _wanted(find))
-        return found.columns(self._index.memory, rows, items)
+        """The same for who goes on in columns: of small chunks Arrow would be half of the price. Ids must be strings, and each row must
+        tell the time (`now`). What subscriptions find of the past may be all that there is: `past` gives it a piece at a time."""
+        parsed, wanted = operations.parse(batch), _wanted(find)
+        log_time = int(self._index.scalars[records.LOG_TIME])
+        rows, items = self._apply(parsed, wanted, paged=False)
+        published = np.empty(len(items), np.bool_)
+        gather.kinds(self._index.memory, items, published)
+        past = published & (parsed.columns.kind[rows] == records.SUBSCRIPTION)
+        self._past = rows[past], items[past]
+        asks = not self._in_memory and wanted & chunk.FIND_PAST and (parsed.columns.kind == records.SUBSCRIPTION).any()
+        self._on_disk = (log_time, parsed.columns) if asks else None
+        return found.columns(self._index.memory, rows[~past], items[~past])
 
-    def _apply(self, parsed: operations.Parsed, find: int) -> tuple[Array, Array]:
+    def past(self) -> Iterator[found.Past]:
+        """The publications that the subscriptions of the last `apply_columns` have found, as they are stored now. Nothing is to be applied,
+        committed or rolled back before the end."""
+        rows, items = self._past
+        for start in range(0, len(rows), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            yield from found.pieces(self._index.memory, rows[some], items[some])
+        if self._on_disk is not None:
+            several = self._part()
+            log_time, columns = self._on_disk
+            several.scalars[records.LOG_TIME] = log_time
+            kinds = np.where(columns.kind == records.SUBSCRIPTION, records.QUESTION, records.WITHDRAWAL)
+            questions = columns._replace(kind=kinds.astype(columns.kind.dtype))
+            pager = self._disk.pager()
+            for slice_ in pager.past(several.scalars, questions, self._disk.deepest):
+                part = Index()
+                part.adopt(several)
+                _take_rows(part, slice_, disk_rows.SINGLE)
+                _take_rows(several, slice_, disk_rows.MANY)
+                yield from self._answer(part, questions)
+            self._rows_read += pager.rows_read
+            yield from self._answer(several, questions)
+
+    def _answer(self, part: Index, questions: Operations) -> Iterator[found.Past]:
+        """What the rows of a part, on disk before the last `apply_columns`, say to subscriptions; those in memory as well have said
+        it there. Pairs are handed over whenever there is no room for more."""
+        if not len(part):
+            return
+        log_time = part.scalars[records.LOG_TIME]
+        repeats = np.zeros(len(questions.kind), np.bool_)
+        at = _room_for_found(max(len(part), _KEPT_FOUND))  # for one question at least
+        row = 0
+        while row < len(questions.kind):
+            row, count = chunk.apply_rows(part.memory, questions, row, chunk.FIND_PAST, at, 0, self._journal, repeats)
+            items = at.item[:count].astype(np.int64)
+            absent = np.empty(count, np.bool_)
+            disk_rows.absent_from(part.memory, self._index.memory, items, absent)
+            yield from found.pieces(part.memory, at.row[:count][absent], items[absent])
+        part.scalars[records.LOG_TIME] = log_time
+
+    def _apply(self, parsed: operations.Parsed, find: int, *, paged: bool = True) -> tuple[Array, Array]:
+        """`paged`: what subscriptions may find of the past is read from disk."""
         self._begin()
         self._check_ids(parsed)
         index = self._index
         self._keeps_heads |= bool((parsed.columns.earlier > 0).any())
         if not self._in_memory:
-            self._page_in(parsed, find)
+            self._page_in(parsed, find, paged)
         index.reserve(parsed.items, parsed.nodes, parsed.heap_units)
         rows = len(parsed)
         self._journal = journal_with_room(self._journal, int(index.scalars[records.JOURNAL]), rows)
         repeats = np.zeros(rows, np.bool_)
         read = index.scalars[records.RECORDS_READ]
+        found_rows, items = self._apply_rows(index, parsed.columns, find, repeats)
+        if not self._in_memory:
+            # What was looked at has been counted when it was read from disk.
+            index.scalars[records.RECORDS_READ] = read
+        self._repeats = np.flatnonzero(repeats)
+        return found_rows, items
+
+    def _apply_rows(self, index: Index, columns: Operations, find: int, repeats: Array) -> tuple[Array, Array]:
         row = count = 0
         while True:
-            row, count = chunk.apply_rows(
-                index.memory, parsed.columns, row, find, self._found, count, self._journal, repeats
-            )
-            if row == rows:
+            row, count = chunk.apply_rows(index.memory, columns, row, find, self._found, count, self._journal, repeats)
+            if row == len(columns.kind):
                 break
             larger = _room_for_found(2 * len(self._found.row))
             larger.row[:count] = self._found.row[:count]
             larger.item[:count] = self._found.item[:count]
             self._found = larger
-        if not self._in_memory:
-            # What was looked at has been counted when it was read from disk.
-            index.scalars[records.RECORDS_READ] = read
-        self._repeats = np.flatnonzero(repeats)
-        return self._found.row[:count].copy(), self._found.item[:count].astype(np.int64)
+        found_rows, items = self._found.row[:count].copy(), self._found.item[:count].astype(np.int64)
+        if len(self._found.row) > _KEPT_FOUND:
+            self._found = _room_for_found(_KEPT_FOUND)
+        return found_rows, items
 
     def _check_ids(self, parsed: operations.Parsed) -> None:
         if not len(parsed):
@@ -290,7 +351,7 @@ class Store:
             held, given = ("string", "int64") if parsed.integer_ids else ("int64", "string")
             raise OperationError(f"{self.path} holds {held} ids, these are {given}; ids of a store are of one type")
 
-    def _page_in(self, parsed: operations.Parsed, find: int) -> None:
+    def _page_in(self, parsed: operations.Parsed, find: int, past: bool) -> None:
         pager = self._disk.pager()
         index, columns = self._index, parsed.columns
         rows, hashes = np.empty(len(parsed), np.int64), np.empty(len(parsed), np.int64)
@@ -299,7 +360,7 @@ class Store:
         for kind, mine in ((records.SUBSCRIPTION, ~published), (records.PUBLICATION, published)):
             pager.by_hashes(kind, parsed.identity, rows[:count][mine], hashes[:count][mine])
         earlier = self._ask_for_earlier(parsed, find, pager)
-        wants = (bool(find & chunk.FIND_PAST), bool(find & chunk.FIND_SUBSCRIBERS))
+        wants = (past and bool(find & chunk.FIND_PAST), bool(find & chunk.FIND_SUBSCRIBERS))
         pager.by_ranges(index.scalars, columns, wants, self._disk.deepest, earlier)
         self._rows_read += pager.rows_read
         self._page(pager.rows())

@@ -35,6 +35,7 @@ def compile_kernels() -> None:
                     store.apply(table, columns=("topics", "payload", "subscriber_id", "scope", "time", "expires_at"))
                     store.rollback()
                     store.apply_columns(batch_of(table))
+                    list(store.past())
                     store.amend([b"q"], [b"y"])
                     store.commit(1)
                     store.get("t")

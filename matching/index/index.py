@@ -393,29 +393,20 @@ class Index:
             publications = FromAttributes(attributes, self._registry, where, placed)
             heads = self._heads(subscription_ids)
             # a publication has a row for each disjunct that it publishes, a subscription a slot for each of its own
-            offered: dict[int, list[int]] = {}
-            for row, publication in enumerate(publications.batch.publication.tolist()):
-                offered.setdefault(publication, []).append(row)
-            pair: list[int] = []
-            batch_rows: list[int] = []
-            slots: list[int] = []
-            for number, (row, head) in enumerate(zip(np.asarray(rows).tolist(), heads.tolist(), strict=True)):
-                if head < 0:
-                    continue
-                several = (
-                    self._registry.slots_of(np.array([head], np.int32)).tolist()
-                    if self._registry.has_disjunctions
-                    else [head]
-                )
-                for batch_row in offered.get(row, ()):
-                    for slot in several:
-                        pair.append(number)
-                        batch_rows.append(batch_row)
-                        slots.append(slot)
+            pair, batch_rows = _each_of(publications.batch.publication, np.asarray(rows, np.int64))
+            pair, batch_rows = pair[heads[pair] >= 0], batch_rows[heads[pair] >= 0]
+            slots = heads[pair]
+            if self._registry.has_disjunctions:
+                known = np.unique(slots)
+                several = [self._registry.slots_of(np.array([head], np.int32)) for head in known.tolist()]
+                owner = np.repeat(known, [len(some) for some in several])
+                at, slot_at = _each_of(owner, slots)
+                slots = np.concatenate(several)[slot_at] if several else slots
+                pair, batch_rows = pair[at], batch_rows[at]
             answer = np.zeros(len(heads), np.bool_)
-            if pair:
-                fits = self._fit(publications, np.array(batch_rows, np.int32), np.array(slots, np.int32))
-                answer[np.array(pair)[fits]] = True
+            if len(pair):
+                fits = self._fit(publications, batch_rows.astype(np.int32), slots.astype(np.int32))
+                answer[pair[fits]] = True
             return answer
         finally:
             self._lock.release_read()
@@ -808,3 +799,12 @@ def _plain(identity: Any) -> Identity:
     if isinstance(identity, str):
         return str.__str__(identity)
     return int.__int__(identity) if isinstance(identity, int) and not isinstance(identity, bool) else identity
+
+
+def _each_of(owner: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[I64, I64]:
+    """Every place in `owner`, which ascends, that has `wanted[i]`: i and the place."""
+    low, high = np.searchsorted(owner, wanted, "left"), np.searchsorted(owner, wanted, "right")
+    count = high - low
+    number = np.repeat(np.arange(len(wanted)), count)
+    place = np.arange(len(number)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+    return number, place

@@ -349,6 +349,16 @@ def unchanged_in(memory: Memory, staged: Memory, items: Array) -> int:
 
 
 @bare
+def absent_from(memory: Memory, other: Memory, items: Array, absent: Array) -> None:
+    """Which items have ids that another index does not know."""
+    for at in range(len(items)):
+        held = memory.items[items[at]]
+        low, high = heap.id_span(memory, held.blob)
+        slot = ids.find(other, held.flags & IS_PUBLICATION, held.id, memory.heap, low, high)
+        absent[at] = other.item_map[slot] == NONE
+
+
+@bare
 def living(memory: Memory, kind: int, start: int, needed: int, out: Array) -> tuple[int, int]:
     """Items of a kind that are there and have the flags needed, without copies, from number `start` on.
 

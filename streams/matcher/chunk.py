@@ -55,6 +55,7 @@ class Chunk:
         self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0
         self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
+        self.replaced = False  # some of them by a later one of this chunk, under the same id
         self.packed = Packed.of([])  # the values, once they are stored
         self.overlapping: dict[int, list[bytes]] = {}  # row of a self-joining subscription: records that it overlaps
 

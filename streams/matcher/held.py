@@ -21,7 +21,7 @@ from pastforward.state import Found
 from pastforward.streams.matcher.records import partitions_at
 from pastforward.streams.reference import offer_of
 from pastforward.streams.stages import kernels
-from pastforward.streams.stages.kernels import pack_all, packed_ends
+from pastforward.streams.stages.kernels import own_records, pack_all, packed_ends
 from pastforward.streams.stages.packed import Packed
 
 Rows = npt.NDArray[np.int64]
@@ -44,6 +44,7 @@ class FoundRows:
     """What the store has found for the rows of a chunk, by row."""
 
     def __init__(self, found: Found, stored: Rows) -> None:
+        self.stored = stored  # the rows that the store was given
         self.rows: Rows = stored[found.row]
         self.published: Flags = found.published
         self.payloads = Packed(found.payloads, found.payload_at)
@@ -103,7 +104,7 @@ class Publications:
 
     columns: RendezvousColumns
     rows: Rows
-    before: Befores | list[Before]
+    before: Befores | StoredBefores | list[Before]
 
     def partitions(self, i: int) -> tuple[int, ...]:
         return partitions_at(self.columns, int(self.rows[i]))
@@ -142,10 +143,24 @@ def unpack(payload: bytes) -> tuple[bytes, Before]:
     return payload[at:], Before(previous or None, tuple(ids))
 
 
-def unpacked(payloads: list[bytes]) -> Publications:
-    parts = [unpack(payload) for payload in payloads]
-    columns = decode_rendezvous_chunk([value for value, _ in parts])
-    return Publications(columns, np.arange(len(parts)), [before for _, before in parts])
+class StoredBefores:
+    """What came before each of some publications, as the store has it."""
+
+    def __init__(self, payloads: Packed, begin: Rows) -> None:
+        self._payloads, self._begin = payloads, begin
+
+    def __getitem__(self, i: int) -> Before:
+        if self._begin[i] == self._payloads.at[i]:
+            return NOTHING
+        return unpack(self._payloads.text(i))[1]
+
+
+def unpacked(payloads: Packed) -> Publications:
+    begin = np.empty(len(payloads), np.int64)
+    own_records(payloads.data, payloads.at, begin)
+    raw = payloads.data.tobytes()
+    values = [raw[low:high] for low, high in zip(begin.tolist(), payloads.at[1:].tolist(), strict=True)]
+    return Publications(decode_rendezvous_chunk(values), np.arange(len(values)), StoredBefores(payloads, begin))
 
 
 def attributes_in(value: bytes) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from pastforward.streams.matcher.conditions import attributes_for, published_con
 from pastforward.streams.matcher.held import FoundRows, Publications
 from pastforward.streams.matcher.reporting import notify, reported
 from pastforward.streams.matcher.self_join import covered
+from pastforward.streams.matcher.subscribers import Subscriber
 
 if TYPE_CHECKING:
     from pastforward.streams.matcher.chunk import Chunk
@@ -35,18 +36,33 @@ def match_live(chunk: Chunk, publications: Publications, found: FoundRows | None
     subscribers = chunk.engine.subscribers
 
     def covered_by_others(pairs: Rows) -> Flags:
-        """The others that match the same publication are the neighbours of a pair."""
-        low, high = np.searchsorted(matched, matched[pairs], "left"), np.searchsorted(matched, matched[pairs], "right")
-        return np.array(
-            [
-                covered(subscribers[int(handles[pair])], [subscribers[handle] for handle in handles[a:b].tolist()])
-                for pair, a, b in zip(pairs.tolist(), low.tolist(), high.tolist(), strict=True)
-            ],
-            np.bool_,
-        )
+        """The others that match the same publication are the neighbours of a pair; only those of its subscriber count. The earliest come
+        first: of many that match, most are covered by the first."""
+        answer = np.zeros(len(pairs), np.bool_)
+        neighbours: dict[bytes, list[Subscriber]] = {}
+        publication = -1
+        for number, pair in enumerate(pairs.tolist()):
+            if matched[pair] != publication:
+                publication = int(matched[pair])
+                low, high = (
+                    np.searchsorted(matched, publication, "left"),
+                    np.searchsorted(matched, publication, "right"),
+                )
+                neighbours = _by_recipient([subscribers[handle] for handle in handles[low:high].tolist()])
+            subscriber = subscribers[int(handles[pair])]
+            answer[number] = covered(subscriber, neighbours[subscriber.recipient])
+        return answer
 
     told = reported(chunk, publications, matched, handles, np.ones(len(matched), np.bool_), covered_by_others)
     notify(chunk, publications, matched[told], handles[told], publications.rows[matched[told]], LIVE)
+
+
+def _by_recipient(some: list[Subscriber]) -> dict[bytes, list[Subscriber]]:
+    """Earlier versions first."""
+    found: dict[bytes, list[Subscriber]] = {}
+    for subscriber in sorted(some, key=lambda each: each.version):
+        found.setdefault(subscriber.recipient, []).append(subscriber)
+    return found
 
 
 def match_in_memory(chunk: Chunk, publications: Publications) -> tuple[Rows, Rows]:

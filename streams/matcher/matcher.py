@@ -81,6 +81,9 @@ class Matcher:
     def allowed(self, position: int) -> Allowed:
         return EVERYTHING
 
+    def takes_long(self, records: Sequence[Any]) -> bool:
+        return self._engine.looks_far_back([record.value for record in records])
+
     def process(self, records: Sequence[Any]) -> Outgoing:
         with self._engine.chunk(
             [r.value for r in records], [r.timestamp * 1000 for r in records], [r.offset for r in records]

@@ -16,6 +16,7 @@ from pastforward.streams.matcher.reporting import notify, reported
 from pastforward.streams.matcher.self_join import covered_before
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 from pastforward.streams.matcher.subscribers import NEEDS_PREVIOUS
+from pastforward.streams.stages.packed import Packed
 
 if TYPE_CHECKING:
     from pastforward.streams.matcher.chunk import Chunk
@@ -25,27 +26,29 @@ Flags = npt.NDArray[np.bool_]
 
 
 def match_past(chunk: Chunk, found: FoundRows | None) -> None:
-    """Subscriptions of the chunk with the publications that were there before them."""
+    """Subscriptions of the chunk with the publications that were there before them, a piece of the past at a time."""
     if found is None or not chunk.handles:
         return
-    asking = np.array(list(chunk.handles), np.int64)
-    mine = np.isin(found.rows, asking)
-    others = np.flatnonzero(mine & ~found.published)
+    others = np.flatnonzero(~found.published)
     if len(others):
         for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
-            chunk.overlapping.setdefault(row, []).append(payload)
-    at = np.flatnonzero(mine & found.published)
-    if not len(at):
-        return
-    amended = chunk.as_amended()
-    payloads = found.payload(at)
-    if amended:
-        payloads = [amended.get(payload, payload) for payload in payloads]
-    unique = {payload: i for i, payload in enumerate(dict.fromkeys(payloads))}
-    publications = unpacked(list(unique))
-    matched = np.array([unique[payload] for payload in payloads], np.int64)
-    rows = found.rows[at]
-    handles = np.array([chunk.handles[row] for row in rows.tolist()], np.int64)
+            if row in chunk.handles:
+                chunk.overlapping.setdefault(row, []).append(payload)
+    handle_of = np.full(len(chunk.columns), -1, np.int64)
+    handle_of[list(chunk.handles)] = list(chunk.handles.values())
+    amended = chunk.as_amended() if chunk.replaced else {}
+    for piece in chunk.engine.store.past():
+        rows = found.stored[piece.row]
+        mine = handle_of[rows] >= 0
+        if mine.any():
+            payloads = Packed(piece.data, piece.at)
+            if amended:
+                payloads = Packed.of([amended.get(payload, payload) for payload in payloads.list()])
+            _match_piece(chunk, unpacked(payloads), rows[mine], piece.publication[mine], handle_of[rows[mine]])
+
+
+def _match_piece(chunk: Chunk, publications: Publications, rows: Rows, matched: Rows, handles: Rows) -> None:
+    """`rows`, `matched`, `handles`: row of the chunk, publication and subscription of each pair."""
     subscribers = chunk.engine.subscribers
 
     def covered_by_earlier(pairs: Rows) -> Flags:

@@ -53,6 +53,7 @@ def covered(subscriber: Subscriber, others: Sequence[Subscriber]) -> bool:
 
 
 def _overlap(a: Subscriber, b: Subscriber) -> bool:
-    x, y = (s.topic.split(b".") if s.topic else [] for s in (a, b))
-    shorter = min(len(x), len(y))
-    return x[:shorter] == y[:shorter] and max(a.starts_at, b.starts_at) < min(a.ends_at, b.ends_at)
+    if max(a.starts_at, b.starts_at) >= min(a.ends_at, b.ends_at):
+        return False
+    upper, lower = sorted((a.topic, b.topic), key=len)
+    return not upper or lower == upper or lower.startswith(upper + b".")

@@ -117,6 +117,7 @@ def take_publications(chunk: Chunk, found: FoundRows | None) -> Publications:
             chunk.amended = rows[some], packed
             kept = _last_of_its_id(chunk, rows)[some]
             if not kept.all():
+                chunk.replaced = True
                 some, packed = some[kept], packed.take(np.flatnonzero(kept))
             chunk.engine.store.amend(_names(chunk, rows[some]), packed.texts())
     return Publications(columns, rows, before)

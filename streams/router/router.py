@@ -134,6 +134,9 @@ class Router:
     def idle(self) -> Outgoing | None:
         return None
 
+    def takes_long(self, records: Sequence[Any]) -> bool:
+        return False
+
     def passed(self, offset: int) -> Outgoing | None:
         return None
 

@@ -101,6 +101,13 @@ def own_record(data: U8, low: Int, high: Int) -> Int:
 
 
 @kernel
+def own_records(data: U8, at: I64, begin: I64) -> None:
+    """The same for payloads one behind the other."""
+    for i in range(len(begin)):
+        begin[i] = own_record(data, at[i], at[i + 1])
+
+
+@kernel
 def packed_ends(
     first: I64,
     last: I64,

@@ -31,6 +31,9 @@ class Stage(Protocol):
         A record has `offset`, `timestamp` (milliseconds), `key` and `value`; of which partition it is, the stage knows.
         """
 
+    def takes_long(self, records: Sequence[Any]) -> bool:
+        """Whether they may, few as they are: then they are not for the event loop. Answered at once."""
+
     def refuse(self, record: Any, error: Exception) -> Outgoing:
         """Instead of `process`, for a record that raises there by itself: its dead letter. The record has no effect, now and later."""
 

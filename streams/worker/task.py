@@ -176,7 +176,7 @@ class PartitionTask:
                 outgoing = await asyncio.to_thread(process, records)
         else:
             begun = self._computing = time.perf_counter(), records[0].timestamp / 1000
-            quick = len(records) <= SMALL and self._computed < QUICK
+            quick = len(records) <= SMALL and self._computed < QUICK and not self.stage.takes_long(records)
             outgoing = await self._quickly(records) if quick else await asyncio.to_thread(process, records)
         self._computed = time.perf_counter() - begun[0]
         self._computing = None
@@ -216,10 +216,8 @@ class PartitionTask:
         if self._unsettled:
             await self.sender.settle(self.partition)
             began = time.perf_counter()
-            if self._unsettled <= SMALL:
-                self.stage.committed(self.position)
-            else:
-                await asyncio.to_thread(self.stage.committed, self.position)
+            # however little there is to write: the state may move to disk, or a part of it may go
+            await asyncio.to_thread(self.stage.committed, self.position)
             self._metrics.commit.labels(self.partition.topic).observe(time.perf_counter() - began)
             self._unsettled = 0
         self._settled_at = time.perf_counter()

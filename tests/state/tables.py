@@ -16,6 +16,7 @@ SCHEMA = {
     "ends_at": pa.int64(),
     "expires_at": pa.int64(),
     "arrived_at": pa.int64(),
+    "now": pa.int64(),
     "horizon": pa.int64(),
     "scope": pa.string(),
     "valid": pa.bool_(),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pastforward.state import Budget, Store, open_store
+from pastforward.state import Budget, Store, found, open_store, paging
+from pastforward.state import store as store_module
 from pastforward.state.filters import Filter
+from pastforward.state.operations import batch_of
 from tests.state.tables import table
 
 HOUR = 3_600_000_000
@@ -109,3 +112,54 @@ def test_a_filter_forgets_nothing_and_takes_few_bytes() -> None:
     filter_.find(chance.integers(0, 1 << 63, 100_000), others)
     assert others.mean() < 0.03
     assert filter_.size < 5 * len(hashes)
+
+
+def asked(store: Store, rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """What the subscriptions find of the past, by row and payload."""
+    store.apply_columns(batch_of(table([{"now": row["time"], **row} for row in rows])), find="past")
+    pairs = []
+    for piece in store.past():
+        payloads = [piece.data[low:high].tobytes() for low, high in pairwise(piece.at.tolist())]
+        pairs += [(row, payloads[at]) for row, at in zip(piece.row.tolist(), piece.publication.tolist(), strict=True)]
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_past_comes_in_pieces(tmp_path: Path, layout: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask: each publication once for each, those that were taken before the subscription and after the last commit too."""
+    monkeypatch.setattr(found, "PIECE", 7)
+    monkeypatch.setattr(found, "PIECE_PAIRS", 11)
+    monkeypatch.setattr(paging, "SLICE", 16)
+    monkeypatch.setattr(store_module, "_KEPT_FOUND", 8)
+    monkeypatch.setattr(store_module, "_TOGETHER", 50)
+    topics = ["", "1", "1.4", "1.4.2", "2", "2.7"]
+
+    def publication(n: int) -> dict[str, Any]:
+        at = {"time": n, "arrived_at": n, "self_join": n % 3 == 0}
+        return {"kind": "publication", "id": f"p{n}", "topic": topics[n % 6], "payload": b"p%d" % n, **at}
+
+    def subscription(topic: str, n: int) -> dict[str, Any]:
+        return {"kind": "subscription", "id": f"s{n}", "topic": topic, "time": n, "starts_at": n % 40}
+
+    def finds(row: dict[str, Any], last: int) -> set[bytes]:
+        above = [row["topic"].split(".")[:depth] if row["topic"] else [] for depth in range(9)]
+        places = {".".join(path) for path in above}
+        near = [t for t in topics if t in places or row["topic"] in ("", t) or t.startswith(row["topic"] + ".")]
+        return {b"p%d" % n for n in range(row["starts_at"], last) if topics[n % 6] in near}
+
+    with open_store(tmp_path, layout, budget=Budget(), hot_window=HOUR, earlier_limit=1) as store:
+        if where == "disk":
+            store._spill()
+        for first in range(0, 150, 30):
+            store.apply(table([publication(n) for n in range(first, first + 30)]), find="past")
+            if first < 120:
+                store.commit(first)
+        chunk = [
+            row
+            for n, topic in enumerate(topics * 3, 150)
+            for row in ({**subscription(topic, n)}, {**publication(n), "topic": topics[n % 6]})
+        ]
+        wanted = [(at, payload) for at, row in enumerate(chunk) if at % 2 == 0 for payload in finds(row, 150 + at // 2)]
+        assert asked(store, chunk) == sorted(wanted)
+        assert store.stats.in_memory == (where == "memory")

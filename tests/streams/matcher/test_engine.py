@@ -29,7 +29,7 @@ from pastforward.schemas import (
     Version,
     encode,
 )
-from pastforward.state import Budget, open_store
+from pastforward.state import Budget, found, open_store, paging
 from pastforward.streams.matcher import duplicates as repeats
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -53,6 +53,8 @@ def small_blocks() -> Iterator[None]:
     """Logs are short here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeats, "BLOCK", 8)
+        patch.setattr(found, "PIECE", 3)
+        patch.setattr(paging, "SLICE", 5)
         yield
 
 
@@ -752,3 +754,23 @@ def test_windows_that_change_again_and_again_on_a_state_that_is_kept(
             same(2 * len(moves), asks(len(moves)))
         finally:
             engines.engine.close()
+
+
+def test_a_subscription_that_may_look_at_much_is_told_from_a_publication(tmp_path: Path, monkeypatch: Any) -> None:
+    """Without reading the records: what looks far back is not for the event loop."""
+    monkeypatch.setattr("pastforward.streams.matcher.engine.MUCH", 1)
+    engine = Engine(0, HOT, open_store(tmp_path, "dual", hot_window=HOT, lateness=HOT), in_memory=True)
+    tick = encode(Rendezvous("none", 0, 0, START, 1, (0,)))
+    offers = [
+        Rendezvous(
+            "publications", 0, n, START, 1, (0,),
+            CanonicalPublication(f"p{n}", None, "1", START, None, None, False, {}, None),
+        )
+        for n in range(3)
+    ]  # fmt: skip
+    asks = encode(subscribed("s", 5, None))
+    assert not engine.looks_far_back([asks])
+    feed(engine, offers, 0)
+    assert engine.looks_far_back([tick, asks])
+    assert not engine.looks_far_back([tick, *map(encode, offers)])
+    engine.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -59,6 +60,7 @@ class Steps:
     # the stage
 
     arrived_at = 0
+    dear = False
 
     def allowed(self, position: int) -> Allowed:
         return Allowed()
@@ -66,6 +68,9 @@ class Steps:
     def process(self, chunk: Sequence[Any]) -> Outgoing:
         self.steps.append(("compute", chunk[-1].offset + 1))
         return Outgoing()
+
+    def takes_long(self, records: Sequence[Any]) -> bool:
+        return self.dear
 
     def idle(self) -> Outgoing | None:
         return None
@@ -404,3 +409,29 @@ def test_what_the_last_owners_have_said_is_read_after_they_are_fenced_and_before
 
     asyncio.run(run())
     assert steps == ["ids", "start", "claim", "refresh", "stage", "stop"]
+
+
+class Placed(Steps):
+    """Notes where it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[bool] = []
+
+    def process(self, chunk: Sequence[Any]) -> Outgoing:
+        self.threads.append(threading.current_thread() is threading.main_thread())
+        return Outgoing()
+
+    async def send(self, chunk: Chunk) -> None: ...
+
+
+def test_few_records_that_take_long_are_not_for_the_event_loop() -> None:
+    async def run() -> list[bool]:
+        steps = Placed()
+        owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))
+        await owned.handle(records(0, 1))
+        steps.dear = True
+        await owned.handle(records(1, 2))
+        return steps.threads
+
+    assert asyncio.run(run()) == [True, False]
