@@ -23,7 +23,7 @@ from pastforward.client.moments import Moment, micros, now_micros
 from pastforward.client.notification import Notification
 from pastforward.client.offsets import Offsets
 from pastforward.client.partitions import partition_of
-from pastforward.client.reader import Reader
+from pastforward.client.reader import CHUNK, Reader
 from pastforward.client.refusals import Refusal
 from pastforward.client.rules import RoutingRules
 from pastforward.client.stream import Stream
@@ -67,7 +67,7 @@ class Client:
         self._offsets = Offsets(self._settings, self._bootstrap, self._delivery.patience)
         self._workers = Workers(self._settings, self._bootstrap, self._registry)
         self._listing = Listing(self._settings, self._bootstrap, self._offsets, self._registry)
-        self._made_at = now_micros()
+        self._made_at = self._now()
         self._closed = threading.Event()
 
     # ------------------------------------------------------------ subscriptions
@@ -91,7 +91,7 @@ class Client:
         What can be checked is checked here, and raises `SchemaError`; `Handle.wait` says what the workers make of it. The handle gives
         the notifications of the subscription, from before it was sent.
         """
-        now = now_micros()
+        now = self._now()
         check_where(where)
         record = Subscription(
             uuid.uuid4().hex if subscription_id is None else subscription_id,
@@ -141,7 +141,7 @@ class Client:
             raise UserError(
                 f"there is no subscription {subscription_id!r}: it was withdrawn, or never sent; subscribe instead"
             )
-        return self._subscribe(changed(standing, changes))
+        return self._subscribe(changed(standing, changes, self._now()))
 
     def extend(self, subscription_id: str, ends_at: Moment) -> Handle:
         """Another end of its window; None: no end."""
@@ -203,7 +203,7 @@ class Client:
         body: bytes | None = None,
     ) -> str:
         """Returns the publication's id."""
-        now = now_micros()
+        now = self._now()
         check_where(where)
         record = Publication(
             uuid.uuid4().hex if publication_id is None else publication_id,
@@ -276,10 +276,10 @@ class Client:
                 raise UserError(
                     "group needs a recipient, and keeps its position in Kafka: give recipient_id, and no after"
                 )
-            return self._group_stream(recipient_id, group, micros(since, name="since"), timeout)
+            return self._group_stream(recipient_id, group, micros(since, self._now(), "since"), timeout)
         if since is not None and after is not None:
             raise UserError("give either since or after, not both: a token says where to go on")
-        begin = self._begin(self._partitions_of(recipient_id), micros(since, name="since"), after)
+        begin = self._begin(self._partitions_of(recipient_id), micros(since, self._now(), "since"), after)
         return self._stream_of(recipient_id, begin, timeout)
 
     def _stream_of(
@@ -303,7 +303,7 @@ class Client:
         properties = group_properties(self._settings, recipient_id, group)
         (partition,) = partitions = self._partitions_of(recipient_id)
         return GroupStream(
-            Reader(self._settings, self._bootstrap, chunk=1, **properties),
+            self._reader(1, **properties),
             self._topics.notifications,
             partition,
             lambda: self._begin(partitions, since, None)[partition],
@@ -362,7 +362,7 @@ class Client:
         """What the workers could not take of all that this client has sent, or since a moment of what everyone has; and from then on."""
         self._check_open("refusals were asked for")
         name = self._topics.dead_letters
-        asked = micros(since, name="since")
+        asked = micros(since, self._now(), "since")
         moment = self._made_at - SLACK if asked is None else asked
         begin = self._offsets.since(name, self._offsets.partitions(name), moment)
         own = self._delivery.own
@@ -382,7 +382,7 @@ class Client:
     def dead_letters(self, since: Moment = None) -> Iterator[Refusal]:
         """What the workers could not take, of everyone, as it is on the topic now: all of the week that it keeps, or since a moment."""
         self._check_open("dead letters were asked for")
-        return self._listing.dead_letters(micros(since, name="since"))
+        return self._listing.dead_letters(micros(since, self._now(), "since"))
 
     def fault(self, refusal: Refusal) -> str | None:
         """Why its record would be refused again; None: it would be taken now, as far as that can be told here."""
@@ -397,8 +397,12 @@ class Client:
         check_sendable(refusal.letter, self._topics)
         self._send(refusal.letter.topic, [(refusal.letter.key, refusal.letter.value)])
 
-    def _reader(self) -> Reader:
-        return Reader(self._settings, self._bootstrap)
+    def _now(self) -> int:
+        """What a moment from now is counted from, in microseconds."""
+        return now_micros()
+
+    def _reader(self, chunk: int = CHUNK, **properties: Any) -> Reader:
+        return Reader(self._settings, self._bootstrap, chunk, **properties)
 
     def _check_open(self, what: str) -> None:
         if self._closed.is_set():
