@@ -15,6 +15,7 @@ from pastforward import broker, topics
 from pastforward.client.arguments import changed, check_where, checked_attributes, checked_body
 from pastforward.client.complete import Completion
 from pastforward.client.delivery import Delivery, Key, Receipt
+from pastforward.client.dictionaries import PlainWriter, new_names, publication_of
 from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.handle import Handle
 from pastforward.client.letters import check_sendable, fault
@@ -67,6 +68,7 @@ class Client:
         self._offsets = Offsets(self._settings, self._bootstrap, self._delivery.patience)
         self._workers = Workers(self._settings, self._bootstrap, self._registry)
         self._listing = Listing(self._settings, self._bootstrap, self._offsets, self._registry)
+        self._plain, self._names = PlainWriter(), new_names()
         self._made_at = self._now()
         self._closed = threading.Event()
 
@@ -220,18 +222,23 @@ class Client:
         self.publish_many([record])
         return str(record.publication_id)
 
-    def publish_many(self, publications: Iterable[Publication]) -> int:
-        """Pipelined; returns how many were delivered, all of them, or raises."""
+    def publish_many(self, publications: Iterable[Publication | Mapping[str, Any]]) -> int:
+        """Pipelined; returns how many were delivered, all of them, or raises. A dictionary has the fields of `Publication`."""
+        return self._send(self._topics.publications, map(self._published, publications))
 
-        def records() -> Iterator[tuple[str, bytes]]:
-            for publication in publications:
-                if publication.publication_id is None:
-                    publication.publication_id = uuid.uuid4().hex
-                value = encode(publication, registry=self._registry)
-                self._rules.accept(partial(accept_publication, publication), publication.best is not None)
-                yield publication.publication_id, value
-
-        return self._send(self._topics.publications, records())
+    def _published(self, given: Publication | Mapping[str, Any]) -> tuple[str, bytes]:
+        """Key and value."""
+        if not isinstance(given, Publication):
+            if self._registry is None:
+                value = self._plain.write(given)
+                if value is not None:
+                    return given.get("publication_id") or next(self._names), value
+            given = publication_of(given, self._now())
+        if given.publication_id is None:
+            given.publication_id = next(self._names)
+        value = encode(given, registry=self._registry)
+        self._rules.accept(partial(accept_publication, given), given.best is not None)
+        return given.publication_id, value
 
     # ------------------------------------------------------------ notifications
 

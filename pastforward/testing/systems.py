@@ -12,6 +12,7 @@ import pytest
 
 from pastforward import topics
 from pastforward.client import Client
+from pastforward.client.dictionaries import PlainWriter, new_names
 from pastforward.client.listing import Listing
 from pastforward.client.moments import Instant, now_micros
 from pastforward.client.reader import CHUNK
@@ -74,6 +75,7 @@ class MemoryClient(Client):
         rules: Any = _Rules()
         self._offsets, self._delivery, self._workers, self._rules = offsets, delivery, workers, rules
         self._listing = _Listing(system.settings, system.logs, offsets, self._now)
+        self._plain, self._names = PlainWriter(), new_names()
         self._made_at = self._now()
 
     def _now(self) -> int:
