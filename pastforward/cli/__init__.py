@@ -8,7 +8,7 @@ import click
 from confluent_kafka import KafkaException
 
 from pastforward.cli import bench as bench_command
-from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions
+from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions, trial
 from pastforward.cli.suggest import Commands
 from pastforward.errors import PastforwardError
 from pastforward.topics import text_of
@@ -36,6 +36,7 @@ for command in (
     records.explain,
     subscriptions.subscriptions,
     letters.letters,
+    trial.trial,
     status.status,
     status.down,
     history.history,

@@ -20,7 +20,7 @@ from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.handle import Handle
 from pastforward.client.letters import check_sendable, fault
 from pastforward.client.listing import Listing, Standing
-from pastforward.client.moments import Moment, micros, now_micros
+from pastforward.client.moments import Instant, Moment, micros, now_micros
 from pastforward.client.notification import Notification
 from pastforward.client.offsets import Offsets
 from pastforward.client.partitions import partition_of
@@ -29,6 +29,7 @@ from pastforward.client.refusals import Refusal
 from pastforward.client.rules import RoutingRules
 from pastforward.client.stream import Stream
 from pastforward.client.tokens import read_token
+from pastforward.client.trial import Asked, Trial, try_condition
 from pastforward.client.workers import SLACK, Workers
 from pastforward.errors import BrokerError, ClientClosed, DeliveryError, UserError
 from pastforward.matching.conditions.values import Value
@@ -45,6 +46,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.dewey_text import check_path
 from pastforward.schemas.fields import own_identifier
 from pastforward.schemas.records import Scope, Semantics, TimeBasis, Where
 from pastforward.settings import Settings, load
@@ -153,6 +155,28 @@ class Client:
         """The first that came under that id, at that topic or at any. None: there is none on the topic, which keeps a week."""
         self._check_open("a publication was asked for")
         return self._listing.publication(publication_id, topic)
+
+    def try_condition(
+        self,
+        where: str | None,
+        *,
+        topic: str = "",
+        scope: Scope = "overlap",
+        semantics: Semantics = "classical",
+        since: Moment = None,
+        examples: int = 5,
+    ) -> Trial:
+        """What a subscription would have been told of all that was published since a moment, by default in the hot window of the settings.
+
+        How many, the latest of them, and by which predicate others were missed; nothing is sent.
+        """
+        self._check_open("a condition was tried")
+        check_where(where)
+        now = self._now()
+        begin = micros(since, now, "since") or now - self._settings.hot_window
+        asked = Asked(where, check_path(topic), scope, semantics)
+        published = self._listing.published(begin)
+        return try_condition(asked, published, Instant.of(begin), Instant.of(now), examples)
 
     def _was_taken(self, name: str, receipt: Receipt) -> bool:
         """Whether the router has come to a record and taken it; raises `Refused` if it did not take it."""

@@ -27,6 +27,7 @@ from pastforward.schemas import (
     decode_subscription,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.limits import MADE_UP
 from pastforward.settings import Settings
 
 State = Literal["live", "ended"]
@@ -162,6 +163,19 @@ class Listing:
         arrival, partition, offset = entry.order
         state: State = "ended" if read.ends_at is not None and read.ends_at <= self._now() else "live"
         return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
+
+    def published(self, since: int) -> Iterator[Publication]:
+        """What arrived since a moment and can be read; without an id with the one that the router makes."""
+        name = self._names.publications
+        there = self._offsets.partitions(name)
+        for message in self._scan(name, there, self._offsets.since(name, there, since)):
+            try:
+                read = decode_publication(message.key(), message.value(), self._registry)
+            except SchemaError:
+                continue
+            if read.publication_id is None:
+                read.publication_id = f"{MADE_UP}{message.partition()}-{message.offset()}"
+            yield read
 
     def dead_letters(self, since: int | None) -> Iterator[Refusal]:
         """Those that are there now, all or since a moment, of each partition in their order."""
