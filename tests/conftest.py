@@ -19,6 +19,8 @@ from pastforward.settings import Settings, load
 from tests import forks
 from tests.outside import Outside, WorkerUnderTest
 
+pytest_plugins = ["pastforward.testing"]
+
 ROOT = Path(__file__).resolve().parent.parent
 # Files whose tests share nothing but the broker, the longest first.
 ALONE = tuple(

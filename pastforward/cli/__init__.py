@@ -8,7 +8,7 @@ import click
 from confluent_kafka import KafkaException
 
 from pastforward.cli import bench as bench_command
-from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions
+from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions, trial
 from pastforward.cli import setup as setup_command
 from pastforward.cli.suggest import Commands
 from pastforward.errors import PastforwardError
@@ -37,6 +37,7 @@ for command in (
     records.explain,
     subscriptions.subscriptions,
     letters.letters,
+    trial.trial,
     status.status,
     status.down,
     history.history,

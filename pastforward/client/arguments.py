@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from pastforward.client.listing import Standing
-from pastforward.client.moments import micros, now_micros
+from pastforward.client.moments import micros
 from pastforward.matching.conditions.errors import shown
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import SchemaError, Subscription
@@ -29,7 +29,7 @@ def checked_attributes(attributes: Any) -> dict[str, Value]:
     return dict(attributes)
 
 
-def changed(standing: Standing, changes: dict[str, Any]) -> Subscription:
+def changed(standing: Standing, changes: dict[str, Any], now: int) -> Subscription:
     """The record as it stands, with other values. Where its window begins is written out, or it would begin anew."""
     unknown = changes.keys() - REPLACEABLE
     if unknown:
@@ -38,7 +38,6 @@ def changed(standing: Standing, changes: dict[str, Any]) -> Subscription:
         raise SchemaError(
             "unknown_field", f"{name} is nothing that a subscription can be replaced by; did you mean {near}?"
         )
-    now = now_micros()
     for name in changes.keys() & {"starts_at", "ends_at"}:
         changes[name] = micros(changes[name], now, name)
     check_where(changes.get("where"))

@@ -15,19 +15,21 @@ from pastforward import broker, topics
 from pastforward.client.arguments import changed, check_where, checked_attributes, checked_body
 from pastforward.client.complete import Completion
 from pastforward.client.delivery import Delivery, Key, Receipt
+from pastforward.client.dictionaries import PlainWriter, new_names, publication_of
 from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.handle import Handle
 from pastforward.client.letters import check_sendable, fault
 from pastforward.client.listing import Listing, Standing
-from pastforward.client.moments import Moment, micros, now_micros
+from pastforward.client.moments import Instant, Moment, micros, now_micros
 from pastforward.client.notification import Notification
 from pastforward.client.offsets import Offsets
 from pastforward.client.partitions import partition_of
-from pastforward.client.reader import Reader
+from pastforward.client.reader import CHUNK, Reader
 from pastforward.client.refusals import Refusal
 from pastforward.client.rules import RoutingRules
 from pastforward.client.stream import Stream
 from pastforward.client.tokens import read_token
+from pastforward.client.trial import Asked, Trial, try_condition
 from pastforward.client.workers import SLACK, Workers
 from pastforward.columns.vocabulary import Deliver, Scope, Semantics, TimeBasis
 from pastforward.errors import BrokerError, ClientClosed, DeliveryError, UserError
@@ -45,6 +47,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.dewey_text import check_path
 from pastforward.schemas.fields import own_identifier
 from pastforward.schemas.records import Where
 from pastforward.settings import Settings, load
@@ -68,7 +71,8 @@ class Client:
         self._offsets = Offsets(self._settings, self._bootstrap, self._delivery.patience)
         self._workers = Workers(self._settings, self._bootstrap, self._registry)
         self._listing = Listing(self._settings, self._bootstrap, self._offsets, self._registry)
-        self._made_at = now_micros()
+        self._plain, self._names = PlainWriter(), new_names()
+        self._made_at = self._now()
         self._closed = threading.Event()
 
     # ------------------------------------------------------------ subscriptions
@@ -93,7 +97,7 @@ class Client:
         What can be checked is checked here, and raises `SchemaError`; `Handle.wait` says what the workers make of it. The handle gives
         the notifications of the subscription, from before it was sent.
         """
-        now = now_micros()
+        now = self._now()
         check_where(where)
         record = Subscription(
             uuid.uuid4().hex if subscription_id is None else subscription_id,
@@ -144,7 +148,7 @@ class Client:
             raise UserError(
                 f"there is no subscription {subscription_id!r}: it was withdrawn, or never sent; subscribe instead"
             )
-        return self._subscribe(changed(standing, changes))
+        return self._subscribe(changed(standing, changes, self._now()))
 
     def extend(self, subscription_id: str, ends_at: Moment) -> Handle:
         """Another end of its window; None: no end."""
@@ -154,6 +158,28 @@ class Client:
         """The first that came under that id, at that topic or at any. None: there is none on the topic, which keeps a week."""
         self._check_open("a publication was asked for")
         return self._listing.publication(publication_id, topic)
+
+    def try_condition(
+        self,
+        where: str | None,
+        *,
+        topic: str = "",
+        scope: Scope = "overlap",
+        semantics: Semantics = "classical",
+        since: Moment = None,
+        examples: int = 5,
+    ) -> Trial:
+        """What a subscription would have been told of all that was published since a moment, by default in the hot window of the settings.
+
+        How many, the latest of them, and by which predicate others were missed; nothing is sent.
+        """
+        self._check_open("a condition was tried")
+        check_where(where)
+        now = self._now()
+        begin = micros(since, now, "since") or now - self._settings.hot_window
+        asked = Asked(where, check_path(topic), scope, semantics)
+        published = self._listing.published(begin)
+        return try_condition(asked, published, Instant.of(begin), Instant.of(now), examples)
 
     def _was_taken(self, name: str, receipt: Receipt) -> bool:
         """Whether the router has come to a record and taken it; raises `Refused` if it did not take it."""
@@ -206,7 +232,7 @@ class Client:
         body: bytes | None = None,
     ) -> str:
         """Returns the publication's id."""
-        now = now_micros()
+        now = self._now()
         check_where(where)
         record = Publication(
             uuid.uuid4().hex if publication_id is None else publication_id,
@@ -223,18 +249,23 @@ class Client:
         self.publish_many([record])
         return str(record.publication_id)
 
-    def publish_many(self, publications: Iterable[Publication]) -> int:
-        """Pipelined; returns how many were delivered, all of them, or raises."""
+    def publish_many(self, publications: Iterable[Publication | Mapping[str, Any]]) -> int:
+        """Pipelined; returns how many were delivered, all of them, or raises. A dictionary has the fields of `Publication`."""
+        return self._send(self._topics.publications, map(self._published, publications))
 
-        def records() -> Iterator[tuple[str, bytes]]:
-            for publication in publications:
-                if publication.publication_id is None:
-                    publication.publication_id = uuid.uuid4().hex
-                value = encode(publication, registry=self._registry)
-                self._rules.accept(partial(accept_publication, publication), publication.best is not None)
-                yield publication.publication_id, value
-
-        return self._send(self._topics.publications, records())
+    def _published(self, given: Publication | Mapping[str, Any]) -> tuple[str, bytes]:
+        """Key and value."""
+        if not isinstance(given, Publication):
+            if self._registry is None:
+                value = self._plain.write(given)
+                if value is not None:
+                    return given.get("publication_id") or next(self._names), value
+            given = publication_of(given, self._now())
+        if given.publication_id is None:
+            given.publication_id = next(self._names)
+        value = encode(given, registry=self._registry)
+        self._rules.accept(partial(accept_publication, given), given.best is not None)
+        return given.publication_id, value
 
     # ------------------------------------------------------------ notifications
 
@@ -279,10 +310,10 @@ class Client:
                 raise UserError(
                     "group needs a recipient, and keeps its position in Kafka: give recipient_id, and no after"
                 )
-            return self._group_stream(recipient_id, group, micros(since, name="since"), timeout)
+            return self._group_stream(recipient_id, group, micros(since, self._now(), "since"), timeout)
         if since is not None and after is not None:
             raise UserError("give either since or after, not both: a token says where to go on")
-        begin = self._begin(self._partitions_of(recipient_id), micros(since, name="since"), after)
+        begin = self._begin(self._partitions_of(recipient_id), micros(since, self._now(), "since"), after)
         return self._stream_of(recipient_id, begin, timeout)
 
     def _stream_of(
@@ -306,7 +337,7 @@ class Client:
         properties = group_properties(self._settings, recipient_id, group)
         (partition,) = partitions = self._partitions_of(recipient_id)
         return GroupStream(
-            Reader(self._settings, self._bootstrap, chunk=1, **properties),
+            self._reader(1, **properties),
             self._topics.notifications,
             partition,
             lambda: self._begin(partitions, since, None)[partition],
@@ -365,7 +396,7 @@ class Client:
         """What the workers could not take of all that this client has sent, or since a moment of what everyone has; and from then on."""
         self._check_open("refusals were asked for")
         name = self._topics.dead_letters
-        asked = micros(since, name="since")
+        asked = micros(since, self._now(), "since")
         moment = self._made_at - SLACK if asked is None else asked
         begin = self._offsets.since(name, self._offsets.partitions(name), moment)
         own = self._delivery.own
@@ -385,7 +416,7 @@ class Client:
     def dead_letters(self, since: Moment = None) -> Iterator[Refusal]:
         """What the workers could not take, of everyone, as it is on the topic now: all of the week that it keeps, or since a moment."""
         self._check_open("dead letters were asked for")
-        return self._listing.dead_letters(micros(since, name="since"))
+        return self._listing.dead_letters(micros(since, self._now(), "since"))
 
     def fault(self, refusal: Refusal) -> str | None:
         """Why its record would be refused again; None: it would be taken now, as far as that can be told here."""
@@ -400,8 +431,12 @@ class Client:
         check_sendable(refusal.letter, self._topics)
         self._send(refusal.letter.topic, [(refusal.letter.key, refusal.letter.value)])
 
-    def _reader(self) -> Reader:
-        return Reader(self._settings, self._bootstrap)
+    def _now(self) -> int:
+        """What a moment from now is counted from, in microseconds."""
+        return now_micros()
+
+    def _reader(self, chunk: int = CHUNK, **properties: Any) -> Reader:
+        return Reader(self._settings, self._bootstrap, chunk, **properties)
 
     def _check_open(self, what: str) -> None:
         if self._closed.is_set():

@@ -15,6 +15,7 @@ from pastforward.settings import Settings
 
 TIMEOUT: Final = 30.0  # seconds until a record that the broker has not taken is an error
 GRACE: Final = 5.0  # seconds beyond that until an answer that librdkafka owes is given up
+ROUND: Final = 200  # records between two looks at what became of those before
 POLL: Final = 0.2  # seconds; how soon a key press is seen
 
 
@@ -88,6 +89,8 @@ class Delivery:
             for key, value in records:
                 waiting += 1
                 count += 1
+                if not count % ROUND:
+                    self._producer.poll(0)
                 if not self._produce(topic, key, value, delivered, errors):
                     waiting -= 1
         except Exception as error:
@@ -121,7 +124,6 @@ class Delivery:
                 )
                 return False
             else:
-                self._producer.poll(0)
                 return True
 
     def drop(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -27,6 +27,7 @@ from pastforward.schemas import (
     decode_subscription,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.limits import MADE_UP
 from pastforward.settings import Settings
 
 State = Literal["live", "ended"]
@@ -42,6 +43,8 @@ class Standing:
     record: Subscription
     version: str
     arrived_at: Instant
+    state: State
+    """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window."""
 
     @property
     def subscription_id(self) -> str:
@@ -60,11 +63,6 @@ class Standing:
     def ends_at(self) -> Instant | None:
         return None if self.record.ends_at is None else Instant.of(self.record.ends_at)
 
-    @property
-    def state(self) -> State:
-        """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window."""
-        return "ended" if self.record.ends_at is not None and self.record.ends_at <= now_micros() else "live"
-
 
 @lru_cache(KNOWN)
 def _accept_condition(where: str | None, self_join: bool) -> None:
@@ -81,7 +79,15 @@ class _Entry:
 
 
 class Listing:
-    def __init__(self, settings: Settings, bootstrap: str, offsets: Offsets, registry: Registry | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        bootstrap: str,
+        offsets: Offsets,
+        registry: Registry | None,
+        now: Callable[[], int] = now_micros,
+    ) -> None:
+        self._now = now
         self._settings, self._bootstrap = settings, bootstrap
         self._offsets, self._registry = offsets, registry
         self._names = topics.Topics(settings.topic_prefix)
@@ -155,7 +161,21 @@ class Listing:
         read = decode_subscription(key, entry.value, self._registry)
         assert isinstance(read, Subscription)
         arrival, partition, offset = entry.order
-        return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000))
+        state: State = "ended" if read.ends_at is not None and read.ends_at <= self._now() else "live"
+        return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
+
+    def published(self, since: int) -> Iterator[Publication]:
+        """What arrived since a moment and can be read; without an id with the one that the router makes."""
+        name = self._names.publications
+        there = self._offsets.partitions(name)
+        for message in self._scan(name, there, self._offsets.since(name, there, since)):
+            try:
+                read = decode_publication(message.key(), message.value(), self._registry)
+            except SchemaError:
+                continue
+            if read.publication_id is None:
+                read.publication_id = f"{MADE_UP}{message.partition()}-{message.offset()}"
+            yield read
 
     def dead_letters(self, since: int | None) -> Iterator[Refusal]:
         """Those that are there now, all or since a moment, of each partition in their order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastforward.client.moments import Instant
+from pastforward.errors import Refused
 from pastforward.schemas import DeadLetter
 
 
@@ -25,6 +26,9 @@ class Refusal:
     def name(self) -> str | None:
         """The id that the record's key has."""
         return None if self.letter.key is None else self.letter.key.decode("utf-8", "replace")
+
+    def as_error(self) -> Refused:
+        return Refused(self.name or "", self.kind, self.reason)
 
     @property
     def kind(self) -> str:

@@ -42,7 +42,15 @@ def test_all_names_of_the_documentation_exist() -> None:
         *("up", "broker", "worker", "topics", "subscribe", "unsubscribe", "publish", "watch", "explain", "bench"),
         *("demo", "doctor", "history ingest", "history compact", "history statistics", "history backfill"),
         *("history query", "routing propose", "routing apply", "routing abort", "subscriptions list"),
-        *("subscriptions show", "dead-letters list", "dead-letters show", "dead-letters resend", "status", "down"),
+        *(
+            "subscriptions show",
+            "dead-letters list",
+            "dead-letters show",
+            "dead-letters resend",
+            "status",
+            "down",
+            "try",
+        ),
     }
 
 
@@ -431,6 +439,24 @@ def test_dead_letters_are_listed_shown_and_sent_again(command: Command, flags: l
         assert found.topic == "1"
     done = command("dead-letters", "show", "7-7", *flags, cwd=tmp_path)
     assert (done.returncode, "there is no dead letter '7-7'" in done.stderr) == (1, True)
+
+
+@pytest.mark.broker
+def test_a_condition_is_tried(command: Command, flags: list[str], tmp_path: Path) -> None:
+    for number, severity in enumerate((4, 3, 2, 1)):
+        place = ["--topic", "77.1", "--id", f"tried-{number}"]
+        assert command("publish", *place, "kind=ice", f"severity={severity}", *flags, cwd=tmp_path).returncode == 0
+    words = ["try", "kind = 'ice' AND severity >= 3", "--topic", "77", *flags]
+    found = json.loads(command(*words, "--json", cwd=tmp_path).stdout)
+    assert (found["seen"], found["matched"]) == (4, 2)
+    assert {each["publication_id"] for each in found["examples"]} == {"tried-0", "tried-1"}
+    (miss,) = found["misses"]
+    assert (miss["predicate"], miss["count"], miss["distance"], miss["nearest"]) == ("severity >= 3", 2, 1, "tried-2")
+    shown = command(*words, cwd=tmp_path).stdout
+    assert "2 of 4 publications there match (50.0%)" in shown
+    assert "severity >= 3: 2 times; nearest 2, by 1 (tried-2)" in shown
+    done = command("try", "kind = ice", *flags, cwd=tmp_path)
+    assert (done.returncode, "a text stands in single quotes" in done.stderr) == (1, True)
 
 
 @pytest.mark.broker

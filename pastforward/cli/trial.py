@@ -1,0 +1,121 @@
+"""`pastforward try`: what a condition would have matched, before anybody subscribes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import click
+from rich.console import Console
+
+from pastforward.cli.options import CONNECTION, open_client, with_settings
+from pastforward.cli.records import MOMENT
+from pastforward.client import Moment
+from pastforward.client.trial import Miss, Trial
+from pastforward.matching.conditions.printing import value_text
+from pastforward.schemas import Publication
+from pastforward.schemas.records import Scope, Semantics
+from pastforward.settings import Settings
+
+MISSES = 5  # predicates that are shown
+
+
+@click.command("try")
+@click.argument("condition")
+@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
+@click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
+@click.option(
+    "--since", type=MOMENT, help="How far to look back, such as -1d; the hot window if left out, a week at most."
+)
+@click.option("--examples", type=click.IntRange(0), default=5, show_default=True, help="Latest matches to show.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@with_settings(*CONNECTION, "hot_window")
+def trial(
+    settings: Settings,
+    condition: str,
+    topic: str,
+    scope: str,
+    semantics: str,
+    since: Moment,
+    examples: int,
+    as_json: bool,
+) -> None:
+    """Show what a condition would have matched: how often, what, what it missed by how much, and how dear it is.
+
+    What is older than the topic keeps is in the history: `pastforward history backfill --replay` counts it there.
+
+    \b
+    Example: pastforward try "kind = 'accident' AND severity >= 3" --topic 1.4 --since -1d
+    """
+    with open_client(settings) as client, Console(stderr=True).status("reading"):
+        found = client.try_condition(
+            condition,
+            topic=topic,
+            scope=cast(Scope, scope),
+            semantics=cast(Semantics, semantics),
+            since=since,
+            examples=examples,
+        )
+    if as_json:
+        click.echo(json.dumps(as_fields(found), default=str))
+        return
+    _print(found)
+
+
+def _print(found: Trial) -> None:
+    say = Console(highlight=False, soft_wrap=True).print
+    share = f" ({found.matched / found.seen:.1%})" if found.seen else ""
+    say(
+        f"since {found.since.isoformat(timespec='seconds')}: {found.matched:,} of {found.seen:,} publications there match{share}"
+    )
+    say(f"a day: {found.a_day:,.0f}, if it goes on so")
+    for example in found.examples:
+        say(f"  {example.publication_id} at {example.topic or 'the root'}  {_content(example)}", markup=False)
+    if found.misses:
+        say("missed by one predicate alone:")
+    for miss in found.misses[:MISSES]:
+        say(f"  {_missed(miss)}", markup=False)
+    cost = found.cost
+    dear = (
+        ""
+        if not cost.unselective
+        else f", {cost.unselective} without anything to look it up by: tried for every publication"
+    )
+    say(f"cost: {cost.disjuncts} alternatives, {cost.predicates} predicates{dear}")
+
+
+def _missed(miss: Miss) -> str:
+    met = "the attribute is absent" if miss.value is None else f"nearest {value_text(miss.value)}"
+    by = "" if miss.distance is None else f", by {miss.distance:g}"
+    nearest = "" if miss.nearest is None else f" ({miss.nearest.publication_id})"
+    return f"{miss.predicate}: {miss.count:,} times; {met}{by}{nearest}"
+
+
+def _content(publication: Publication) -> str:
+    return " ".join(f"{name}={value_text(value)}" for name, value in sorted(publication.attributes.items()))
+
+
+def as_fields(found: Trial) -> dict[str, Any]:
+    return {
+        "since": found.since.isoformat(),
+        "until": found.until.isoformat(),
+        "seen": found.seen,
+        "matched": found.matched,
+        "a_day": found.a_day,
+        "examples": [
+            {"publication_id": each.publication_id, "topic": each.topic, "attributes": _content(each)}
+            for each in found.examples
+        ],
+        "misses": [
+            {
+                "predicate": miss.predicate,
+                "count": miss.count,
+                "value": miss.value,
+                "distance": miss.distance,
+                "nearest": None if miss.nearest is None else miss.nearest.publication_id,
+            }
+            for miss in found.misses
+        ],
+        "cost": found.cost._asdict(),
+    }
