@@ -48,3 +48,26 @@ class ShapeCache(Generic[Item]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+class Seen:
+    """Whether a key came before, lately: of as many as there is room for, and twice as many at most. Hashes alone are kept, so now and then
+    the answer is yes for what is new. Threads may lose a key."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+
+    def add(self, key: tuple[str, ...]) -> bool:
+        """Whether it was there."""
+        known = hash(key)
+        if known in self._new or known in self._old:
+            return True
+        if len(self._new) >= self._count:
+            self._old, self._new = self._new, set()
+        self._new.add(known)
+        return False
+
+    def clear(self) -> None:
+        self._new, self._old = set(), set()

@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any, Final
 
 from pastforward.columns.times import micros_of
+from pastforward.matching.conditions.conjunctions import bind_by_predicate
 from pastforward.matching.conditions.errors import ConditionError, shown
 from pastforward.matching.conditions.lexer import SHAPES, Lexer, Operand
 from pastforward.matching.conditions.limits import (
@@ -35,7 +36,7 @@ from pastforward.matching.conditions.predicates import (
     too_many_members,
 )
 from pastforward.matching.conditions.scan import Slot, positions, scan
-from pastforward.matching.conditions.template_cache import ShapeCache
+from pastforward.matching.conditions.template_cache import Seen, ShapeCache
 from pastforward.matching.conditions.types import (
     INT64_MAX,
     INT64_MIN,
@@ -111,11 +112,15 @@ def distinct(disjuncts: list[Disjunct]) -> NormalForm:
 
 
 _known: Final[ShapeCache[Shape]] = ShapeCache(MAX_SHAPES, MAX_SHAPES_WEIGHT)
+_predicates: Final[ShapeCache[Shape]] = ShapeCache(MAX_SHAPES, MAX_SHAPES_WEIGHT)  # those of single predicates
+_seen: Final = Seen(MAX_SHAPES)
 
 
 def forget_shapes() -> None:
     """Empties the cache: for tests and benchmarks."""
     _known.clear()
+    _predicates.clear()
+    _seen.clear()
 
 
 def bind(text: str) -> NormalForm:
@@ -133,6 +138,10 @@ def bind(text: str) -> NormalForm:
     try:
         shape = _known.get(key)
         if shape is None:
+            if not _seen.add(key):
+                bound = _bind_by_predicate(key, slots)
+                if bound is not None:
+                    return bound
             shape = _compile(text, key, slots)
             _known.put(key, shape)
         return shape.bind(slots)
@@ -143,6 +152,29 @@ def bind(text: str) -> NormalForm:
         raise ConditionError(
             "the condition is nested too deeply here", "Write it flatter", text=text, position=0
         ) from error
+
+
+def _bind_by_predicate(key: tuple[str, ...], slots: list[Slot]) -> NormalForm | None:
+    """Of a shape that was not seen lately: most of those come once. What is wrong is found, and told, by the longer way."""
+    try:
+        return bind_by_predicate(key, slots, _bind_predicate)
+    except (BadSlot, BadConstant, ConditionError):
+        return None
+
+
+def _bind_predicate(key: tuple[str, ...], slots: list[Slot]) -> NormalForm:
+    shape = _predicates.get(key)
+    if shape is None:
+        text = _written(key, slots)
+        shape = _compile(text, key, slots)
+        _predicates.put(key, shape)
+    return shape.bind(slots)
+
+
+def _written(key: tuple[str, ...], slots: list[Slot]) -> str:
+    """The text that `scan` has split."""
+    constants = [slot if isinstance(slot, str) else ", ".join(slot) for slot in slots]
+    return "".join(part for pair in zip(key[::2], [*constants, ""], strict=True) for part in pair)
 
 
 def _compile(text: str, key: tuple[str, ...], slots: list[Slot]) -> Shape:

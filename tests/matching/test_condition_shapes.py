@@ -6,12 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pastforward.matching import Condition
 from pastforward.matching.conditions import parser as syntax
+from pastforward.matching.conditions import templates
+from pastforward.matching.conditions.errors import ConditionError
 from pastforward.matching.conditions.scan import UNCLOSED, scan
 from pastforward.matching.conditions.template_cache import ShapeCache
 from pastforward.matching.conditions.templates import forget_shapes
+from tests.matching import strategies as some
 
 
 def test_a_known_shape_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,3 +79,49 @@ def test_threads_read_the_same() -> None:
     with ThreadPoolExecutor(4) as pool:
         parsed = list(pool.map(Condition.parse, texts))
     assert [str(condition) for condition in parsed] == texts
+
+
+_predicates = st.one_of(
+    st.builds(
+        lambda name, operator, constant: f"{name} {operator} {constant}",
+        st.sampled_from(["a", "b", "A", "c1", "null", "not x", "previous.a"]),
+        st.sampled_from(["=", "!=", "<", ">=", "<>", "LIKE", "NOT LIKE", "like"]),
+        st.sampled_from(["1", "-2", "2.5", "'x'", "'x%'", "'it''s'", "NULL", "b", "1e999"]),
+    ),
+    st.sampled_from(
+        ["a BETWEEN 1 AND 5", "a between 4 and 9", "b IN (1, 2)", "b IN ('x', 'y')", "b IN (1, 'x')", "(a = 1)"]
+    ),
+    some.texts(max_leaves=2),
+)
+
+
+def _outcome(text: str) -> object:
+    try:
+        return Condition.parse(text).disjuncts
+    except ConditionError as error:
+        return str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_predicates, min_size=1, max_size=5), st.sampled_from([" AND ", " and ", "\nAND  ", " OR "]))
+def test_a_new_shape_says_what_a_known_one_does(parts: list[str], joint: str) -> None:
+    """First it is bound predicate by predicate, then compiled, then known."""
+    forget_shapes()
+    text = joint.join(parts)
+    assert _outcome(text) == _outcome(text) == _outcome(text)
+
+
+def test_shapes_that_come_once_cost_no_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_shapes()
+    for name in ("a", "b", "c"):
+        Condition.parse(f"{name} = 1 AND x BETWEEN 1 AND 2")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("parsed again")
+
+    monkeypatch.setattr(templates, "parse", refuse)
+    assert (
+        str(Condition.parse("a = 5 AND c = 7 AND b = 6 AND x BETWEEN 3 AND 4"))
+        == "a = 5 AND b = 6 AND c = 7 AND x BETWEEN 3 AND 4"
+    )
+    assert Condition.parse("a = 5 AND b = 1 AND a = 6").never
