@@ -135,6 +135,13 @@ def _checked(values: list[bytes], ends: Longs) -> tuple[list[bytes], list[tuple[
 def encode_notifications(
     columns: NotificationColumns, format: Format = "avro", registry: Registry | None = None
 ) -> list[bytes]:
+    return list(notification_texts(columns, format, registry))  # type: ignore[arg-type]
+
+
+def notification_texts(
+    columns: NotificationColumns, format: Format = "avro", registry: Registry | None = None
+) -> Texts:
+    """The bytes of all, in one heap."""
     rows = len(columns)
     if columns.earlier_ids or columns.value:
         tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
@@ -178,7 +185,8 @@ def encode_notifications(
         size += carried_bytes(content_ends, carries)
         out = np.empty(size, dtype=np.uint8)
         write.write_notifications(out, ends, header, *parts)
-    return _cut(out, ends)
+    at = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))[:rows]
+    return Texts(out, at, (ends - at).astype(np.int32))
 
 
 def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:

@@ -25,8 +25,8 @@ from pastforward.schemas import (
     dead_letter_key,
     decode_rendezvous,
     encode,
-    encode_notifications,
 )
+from pastforward.schemas.chunk_writer import notification_texts
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
@@ -58,9 +58,8 @@ class Sinks:
     registry: Registry | None
 
 
-def check_sizes(what: str, values: Sequence[bytes], most: int = MAX_CANONICAL_BYTES) -> None:
+def check_size(what: str, largest: int, most: int = MAX_CANONICAL_BYTES) -> None:
     """What the broker would not take is refused, with the record that leads to it."""
-    largest = max(map(len, values), default=0)
     if largest > most:
         raise SchemaError(
             "too_large",
@@ -93,19 +92,19 @@ class Matcher:
         sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
         for told in effects.columns():
-            values = encode_notifications(told, sinks.format, sinks.registry)
-            check_sizes("a notification", values, MAX_NOTIFICATION_BYTES)
-            outgoing.send_keyed(topics.notifications, sinks.partitions, told.recipient_id, values)
+            values = notification_texts(told, sinks.format, sinks.registry)
+            check_size("a notification", int(values.length.max(initial=0)), MAX_NOTIFICATION_BYTES)
+            outgoing.send_framed(topics.notifications, sinks.partitions, told.recipient_id, values)
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]
             offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]
-            check_sizes("the holder of an auction", offers)
+            check_size("the holder of an auction", max(map(len, offers)))
             outgoing.send_keyed(topics.best_offers, sinks.partitions, Texts.of(keys), offers)
         for request in effects.requests:
             subscription = request.subscription
             key = f"{subscription.subscription_id}\0{subscription.version}\0{number}".encode()
             value = encode(request, registry=sinks.registry)
-            check_sizes("a backfill request", [value])
+            check_size("a backfill request", len(value))
             outgoing.send(topics.backfill_requests, (0,), key, value)
         outgoing.changelog[topics.live, number] += effects.live.items()
         self._log_progress(outgoing)

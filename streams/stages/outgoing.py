@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.schemas import Texts
+from pastforward.streams.stages.frames import Frame, frames
 from pastforward.streams.stages.kernels import partitions_of
 
 Place = tuple[str, int]
@@ -23,12 +24,14 @@ def partition_of(key: bytes, count: int) -> int:
 
 
 class Outgoing:
-    """Filled by a stage, sent by a sender. `outputs` are for others, `changelog` is what our own recovery reads."""
+    """Filled by a stage, sent by a sender. `outputs` are for others, and so are `frames`, which come by the thousand and to topics of
+    their own; `changelog` is what our own recovery reads."""
 
-    __slots__ = ("changelog", "outputs")
+    __slots__ = ("changelog", "frames", "outputs")
 
     def __init__(self) -> None:
         self.outputs: defaultdict[Place, Records] = defaultdict(list)
+        self.frames: defaultdict[Place, list[Frame]] = defaultdict(list)
         self.changelog: defaultdict[Place, Records] = defaultdict(list)
 
     @classmethod
@@ -37,6 +40,8 @@ class Outgoing:
         for one in several:
             for place, records in one.outputs.items():
                 together.outputs[place] += records
+            for place, frames_there in one.frames.items():
+                together.frames[place] += frames_there
             for place, records in one.changelog.items():
                 together.changelog[place] += records
         return together
@@ -49,7 +54,8 @@ class Outgoing:
     @property
     def count(self) -> int:
         """Records for others."""
-        return sum(map(len, self.outputs.values()))
+        framed = sum(frame.count for several in self.frames.values() for frame in several)
+        return framed + sum(map(len, self.outputs.values()))
 
     def send(self, topic: str, partitions: Iterable[int], key: bytes | None, value: bytes | None) -> None:
         for partition in partitions:
@@ -79,6 +85,11 @@ class Outgoing:
         partitions = np.empty(len(keys), np.int32)
         partitions_of(*keys.for_kernel(), count, partitions)
         self._spread(topic, partitions.tolist(), keys, values)
+
+    def send_framed(self, topic: str, count: int, keys: Texts, values: Texts) -> None:
+        """To the same partitions, without an object for each record."""
+        for partition, frame in frames(keys, values, count):
+            self.frames[topic, partition].append(frame)
 
     def _spread(self, topic: str, partitions: list[int], keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
         put = {partition: self.outputs[topic, partition].append for partition in set(partitions)}

@@ -61,6 +61,7 @@ from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.worker.app import WorkerApp
 from pastforward.streams.worker.recovery import open_whole
 from pastforward.topics import Topics
+from tests.streams.framed import told_in
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs
 from tests.streams.matcher.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout
@@ -168,11 +169,12 @@ STEPS: list[tuple[Any, str]] = [
     (Engine, "_note_repeats"),
     (Repeats, "forget"),
     (Effects, "columns"),
-    (matcher_module, "encode_notifications"),
-    (matcher_module, "check_sizes"),
+    (matcher_module, "notification_texts"),
+    (matcher_module, "check_size"),
     (matcher_module, "encode"),
     (matcher_module, "encode_progress"),
     (Outgoing, "send_keyed"),
+    (Outgoing, "send_framed"),
     (Outgoing, "_spread"),
     (Outgoing, "send"),
     (Outgoing, "log"),
@@ -293,7 +295,7 @@ def test_whatever_the_matcher_raises_costs_the_record_that_causes_it(
                     for at, envelope in enumerate(chunk, offset)
                 ]
                 offset += len(chunk)
-                told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+                told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
                 assert sorted(map(shown, told)) == sorted(shown(n) for f in found for n in f.notifications)
                 offers = [decode_best_offer(value) for _, value in outgoing.outputs[TOPICS.best_offers, 0] if value]
                 wanted = [offer for f in found for offer in f.offers]
@@ -451,7 +453,7 @@ def test_who_asks_for_an_offer_is_not_refused_for_its_size(tmp_path: Any) -> Non
     outgoing = matchers.send([Rendezvous("subscriptions", 0, 0, START, 1, (0,), asks)])
     matchers.engine.close()
     assert letters_of(outgoing) == []
-    told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+    told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
     assert [n.recipient_id for n in told if n.value == text] == ["anna", "bea"]
 
 
