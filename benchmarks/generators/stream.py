@@ -134,7 +134,7 @@ def told_subscriptions(fan_out: int, deliver: Deliver) -> Iterator[Record]:
         yield Record("subscriptions", record.subscription_id.encode(), encode(record))
 
 
-def told_publications(count: int, fan_out: int) -> Iterator[Record]:
+def told_publications(count: int, fan_out: int, run: int) -> Iterator[Record]:
     draw = random.Random(4)
     for number in range(count):
         attributes: dict[str, Any] = {
@@ -145,4 +145,4 @@ def told_publications(count: int, fan_out: int) -> Iterator[Record]:
             "lane": draw.randint(1, 4),
         }
         record = Publication(None, None, str(1 + number % (SUBSCRIBED // fan_out)), attributes=attributes)
-        yield Record("publications", b"p%d" % number, encode(record))
+        yield Record("publications", b"p%d-%d" % (run, number), encode(record))
