@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pastforward.schemas import NotificationColumns, Texts
-from pastforward.schemas.chunk_writer import encode_notifications
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
 from pastforward.schemas.limits import MAX_NOTIFICATION_BYTES
+from pastforward.schemas.notification_writer import encode_notifications
 from pastforward.spark_batch.gather import texts_of
 from pastforward.spark_batch.kafka import MakeRegistry
 from pastforward.spark_batch.pairs import PAIRS

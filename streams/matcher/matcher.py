@@ -26,11 +26,11 @@ from pastforward.schemas import (
     decode_rendezvous,
     encode,
 )
-from pastforward.schemas.chunk_writer import notification_texts
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_NOTIFICATION_BYTES
+from pastforward.schemas.notification_writer import NotificationWriter
 from pastforward.state import Store
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -46,6 +46,9 @@ log = logging.getLogger("pastforward.matcher")
 
 EVERYTHING: Final = Allowed()
 PROGRESS: Final = b"\0progress"  # ids hold no zero byte
+# Bytes of what a chunk may notify: they leave in one transaction, which has its time. A chunk that has more is halved, and a record that
+# has more by itself is refused.
+MOST: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,12 @@ def check_size(what: str, largest: int, most: int = MAX_CANONICAL_BYTES) -> None
             "too_large",
             f"the record leads to {what} of {largest} bytes, above the {most} that its topic takes: shorten its texts",
         )
+
+
+def check_writer(writer: NotificationWriter) -> None:
+    large = np.flatnonzero(writer.sizes > MAX_NOTIFICATION_BYTES)  # at most; most of them are far smaller
+    if len(large):
+        check_size("a notification", int(writer.write(large).length.max()), MAX_NOTIFICATION_BYTES)
 
 
 class Matcher:
@@ -91,10 +100,13 @@ class Matcher:
     def _outgoing(self, effects: Effects) -> Outgoing:
         sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
+        together = 0
         for told in effects.columns():
-            values = notification_texts(told, sinks.format, sinks.registry)
-            check_size("a notification", int(values.length.max(initial=0)), MAX_NOTIFICATION_BYTES)
-            outgoing.send_framed(topics.notifications, sinks.partitions, told.recipient_id, values)
+            writer = NotificationWriter(told, sinks.format, sinks.registry)
+            check_writer(writer)
+            together += int(writer.sizes.sum())
+            check_size("notifications, all together,", together, MOST)
+            outgoing.send_framed(topics.notifications, sinks.partitions, told.recipient_id, writer.sizes, writer.write)
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]
             offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]

@@ -5,7 +5,7 @@ In place of aiokafka's `append` for each record, and tuples of bytes on the way 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,12 @@ from pastforward.schemas import Texts
 from pastforward.streams.stages.kernels import I32, I64, U8, copy, partitions_of
 
 HEADER: Final = 61  # bytes of a batch before its records: room is left for them
+AT_ONCE: Final = 64 << 20  # bytes of a lot of records that are written before they are sent
+PIECE: Final = 4 << 20  # bytes of a larger one that are written at a time
 LIMIT: Final = 1 << 20  # bytes of a batch, unless one record alone has more: the broker's own default for the largest
+
+
+Write = Callable[[I64], Texts]  # the values of some rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +33,49 @@ class Frame:
     data: bytearray
 
 
-def frames(keys: Texts, values: Texts, partitions: int, limit: int = LIMIT) -> Iterator[tuple[int, Frame]]:
-    """Each with the partition where Java's producer, and ours (`murmur2_random`), put the keys; in order. No key is null."""
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Records of one partition that are written as they are asked for: all at once they might not fit into memory."""
+
+    rows: I64
+    keys: Texts
+    sizes: I64
+    write: Write
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Frame]:
+        ends = np.cumsum(self.sizes[self.rows])
+        begin = 0
+        while begin < len(self.rows):
+            before = int(ends[begin - 1]) if begin else 0
+            until = max(begin + 1, int(np.searchsorted(ends, before + PIECE, "right")))
+            rows = self.rows[begin:until]
+            yield from frames(self.keys.take(rows), self.write(rows))
+            begin = until
+
+
+def by_key(keys: Texts, partitions: int) -> Iterator[tuple[int, I64]]:
+    """The rows of each partition, in order, as Java's producer, and ours (`murmur2_random`), spread the keys. No key is null."""
     goes = np.empty(len(keys), np.int32)
     partitions_of(*keys.for_kernel(), partitions, goes)
     starts, order = np.zeros(partitions + 1, np.int64), np.empty(len(keys), np.int64)
     by_partition(goes, starts, order)
-    key, value = keys.for_kernel(), values.for_kernel()
     for partition in np.flatnonzero(np.diff(starts)).tolist():
-        begin, end = int(starts[partition]), int(starts[partition + 1])
-        while begin < end:
-            until, size = fitting(key[2], value[2], order, begin, end, limit - HEADER)
-            data = bytearray(HEADER + size)
-            put_records(*key, *value, order, begin, until, np.frombuffer(data, np.uint8), HEADER)
-            yield partition, Frame(until - begin, data)
-            begin = until
+        yield partition, order[starts[partition] : starts[partition + 1]]
+
+
+def frames(keys: Texts, values: Texts, limit: int = LIMIT) -> Iterator[Frame]:
+    key, value = keys.for_kernel(), values.for_kernel()
+    begin = 0
+    while begin < len(keys):
+        until, size = fitting(key[2], value[2], begin, limit - HEADER)
+        data = bytearray(HEADER + size)
+        put_records(*key, *value, begin, until, np.frombuffer(data, np.uint8), HEADER)
+        yield Frame(until - begin, data)
+        begin = until
 
 
 @kernel
@@ -87,32 +120,30 @@ def body_size(number: Any, key: Any, value: Any) -> Any:
 
 
 @kernel
-def fitting(key_length: I32, value_length: I32, order: I64, begin: Any, end: Any, limit: Any) -> Any:
+def fitting(key_length: I32, value_length: I32, begin: Any, limit: Any) -> Any:
     """Up to where records fit into one batch, one at least, and their bytes."""
     size = np.int64(0)
-    for place in range(begin, end):
-        row = order[place]
-        body = body_size(place - begin, np.int64(key_length[row]), np.int64(value_length[row]))
+    for row in range(begin, len(key_length)):
+        body = body_size(row - begin, np.int64(key_length[row]), np.int64(value_length[row]))
         more = varint_size(body) + body
-        if place > begin and size + more > limit:
-            return place, size
+        if row > begin and size + more > limit:
+            return row, size
         size += more
-    return end, size
+    return len(key_length), size
 
 
 @kernel
 def put_records(
-    keys: U8, key_at: I64, key_length: I32, values: U8, value_at: I64, value_length: I32, order: I64, begin: Any, end: Any,
+    keys: U8, key_at: I64, key_length: I32, values: U8, value_at: I64, value_length: I32, begin: Any, end: Any,
     out: npt.NDArray[np.uint8], at: Any,
 ) -> Any:  # fmt: skip
     """All of one moment: the broker stamps them itself."""
-    for place in range(begin, end):
-        row = order[place]
+    for row in range(begin, end):
         key, value = np.int64(key_length[row]), np.int64(value_length[row])
-        at = put_varint(out, at, body_size(place - begin, key, value))
+        at = put_varint(out, at, body_size(row - begin, key, value))
         out[at] = 0
         out[at + 1] = 0
-        at = put_varint(out, at + 2, place - begin)
+        at = put_varint(out, at + 2, row - begin)
         at = copy(keys, key_at[row], key, out, put_varint(out, at, key))
         at = copy(values, value_at[row], value, out, put_varint(out, at, value))
         out[at] = 0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.schemas import Texts
-from pastforward.streams.stages.frames import Frame, frames
+from pastforward.streams.stages.frames import AT_ONCE, Deferred, Frame, Write, by_key, frames
 from pastforward.streams.stages.kernels import partitions_of
 
 Place = tuple[str, int]
@@ -31,7 +31,7 @@ class Outgoing:
 
     def __init__(self) -> None:
         self.outputs: defaultdict[Place, Records] = defaultdict(list)
-        self.frames: defaultdict[Place, list[Frame]] = defaultdict(list)
+        self.frames: defaultdict[Place, list[Frame | Deferred]] = defaultdict(list)
         self.changelog: defaultdict[Place, Records] = defaultdict(list)
 
     @classmethod
@@ -86,10 +86,15 @@ class Outgoing:
         partitions_of(*keys.for_kernel(), count, partitions)
         self._spread(topic, partitions.tolist(), keys, values)
 
-    def send_framed(self, topic: str, count: int, keys: Texts, values: Texts) -> None:
-        """To the same partitions, without an object for each record."""
-        for partition, frame in frames(keys, values, count):
-            self.frames[topic, partition].append(frame)
+    def send_framed(self, topic: str, count: int, keys: Texts, sizes: npt.NDArray[np.int64], write: Write) -> None:
+        """To the same partitions, without an object for each record. `sizes`: bytes of each value, at most. Large ones are written when
+        they are sent, a few at a time."""
+        for partition, rows in by_key(keys, count):
+            there = self.frames[topic, partition]
+            if int(sizes.sum()) <= AT_ONCE:
+                there += frames(keys.take(rows), write(rows))
+            else:
+                there.append(Deferred(rows, keys, sizes, write))
 
     def _spread(self, topic: str, partitions: list[int], keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
         put = {partition: self.outputs[topic, partition].append for partition in set(partitions)}

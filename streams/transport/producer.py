@@ -21,7 +21,7 @@ from aiokafka.errors import NoBrokersAvailable
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from pastforward.streams.stages.frames import HEADER, LIMIT, Frame
+from pastforward.streams.stages.frames import HEADER, LIMIT, Deferred, Frame
 from pastforward.streams.stages.outgoing import Place, Records
 from pastforward.streams.transport.connection import Connection
 
@@ -31,7 +31,8 @@ REQUEST_MAX: Final = 13 << 20  # above `max.message.bytes` of our largest topics
 DROPPED: Final = 5.0  # seconds that a producer which is given up has to end what it is doing
 _NO_HEADERS: Final[list[Any]] = []
 
-Batches = Iterable[tuple[Place, Records | list[Frame]]]
+Frames = list[Frame | Deferred]
+Batches = Iterable[tuple[Place, Records | Frames]]
 
 _TRANSACTIONAL: Final = 0x10
 _BEHIND_LENGTH: Final = struct.calcsize(">qi")
@@ -111,11 +112,13 @@ async def queue(producer: Any, batches: Batches) -> list[Any]:
     return futures
 
 
-def _batches(producer: Any, records: Records | list[Frame]) -> Iterator[Any]:
+def _batches(producer: Any, records: Records | Frames) -> Iterator[Any]:
     begin = 0
     while begin < len(records):
-        if isinstance(first := records[begin], Frame):
-            yield Framed(first, transactional=producer._txn_manager.transactional_id is not None)
+        first = records[begin]
+        if isinstance(first, Frame | Deferred):
+            for frame in (first,) if isinstance(first, Frame) else first:
+                yield Framed(frame, transactional=producer._txn_manager.transactional_id is not None)
             begin += 1
         else:
             batch = producer.create_batch()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from aiokafka.record.memory_records import MemoryRecords
 
-from pastforward.streams.stages.frames import Frame
+from pastforward.streams.stages.frames import Deferred, Frame
 from pastforward.streams.stages.outgoing import Outgoing, Records
 from pastforward.streams.transport.producer import Framed
 
 
-def records_of(frames: Iterable[Frame]) -> Records:
+def records_of(frames: Iterable[Frame | Deferred]) -> Records:
     found: list[Any] = []
-    for frame in frames:
+    for frame in chain.from_iterable([each] if isinstance(each, Frame) else each for each in frames):
         built = Framed(Frame(frame.count, bytearray(frame.data)), transactional=False)
         records = MemoryRecords(bytes(built._build()))
         batch: Any = records.next_batch()

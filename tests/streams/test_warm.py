@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 from numba.core.dispatcher import Dispatcher
 from pastforward.topics import Topics
 from pastforward.schemas import NotificationColumns, Publication, Texts, encode, decode_rendezvous_chunk
-from pastforward.schemas.chunk_writer import notification_texts
+from pastforward.schemas.notification_writer import NotificationWriter
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.router.router import PublicationRouter
@@ -40,7 +40,8 @@ for form in ("avro", "json"):
         decode_rendezvous_chunk([value for _, value in records])
     text, small, long = Texts.of([b"1"]), np.zeros(1, np.uint8), np.zeros(1, np.int64)
     told = NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {})
-    Outgoing().send_framed("t", 2, told.recipient_id, notification_texts(told, form))
+    writer = NotificationWriter(told, form)
+    Outgoing().send_framed("t", 2, told.recipient_id, writer.sizes, writer.write)
 """
 
 

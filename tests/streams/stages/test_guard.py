@@ -169,7 +169,7 @@ STEPS: list[tuple[Any, str]] = [
     (Engine, "_note_repeats"),
     (Repeats, "forget"),
     (Effects, "columns"),
-    (matcher_module, "notification_texts"),
+    (matcher_module, "NotificationWriter"),
     (matcher_module, "check_size"),
     (matcher_module, "encode"),
     (matcher_module, "encode_progress"),
