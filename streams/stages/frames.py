@@ -1,6 +1,6 @@
 """Records of one partition as the broker's log has them, in batches of magic 2, written by the chunk: all but the headers of the batches.
 
-In place of aiokafka's `append` for each record, and tuples of bytes on the way there: 1.1 us; here 0.1 us (`python -m benchmarks codecs`).
+In place of bytes objects and aiokafka's `append` for each record: 0.31 us; here 0.08 us (`pastforward bench codecs`).
 """
 
 from __future__ import annotations

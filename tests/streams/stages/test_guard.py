@@ -440,6 +440,29 @@ def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: b
     matchers.engine.close()
 
 
+def test_what_a_record_notifies_is_bounded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that notifies more is halved; a record that does so alone is refused, and nobody else."""
+    monkeypatch.setattr(matcher_module, "MOST", 4_000)
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.send([asked_for(START)])
+    sizes = [1_500, 1_500, 5_000, 1_500]
+    chunk = []
+    for number, size in enumerate(sizes):
+        record = CanonicalPublication(f"p{number}", None, "1", START, body=b"b" * size)
+        chunk.append(Rendezvous("publications", 0, number, START, 1, (0,), record))
+    outgoing = matchers.send(chunk)
+    matchers.engine.close()
+    told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
+    assert [(n.publication_id, len(n.content.body or b"")) for n in told if n.content] == [
+        ("p0", 1_500),
+        ("p1", 1_500),
+        ("p3", 1_500),
+    ]
+    (letter,) = letters_of(outgoing)
+    assert (letter.offset, letter.kind) == (3, "too_large")
+    assert "notifications, all together," in letter.reason
+
+
 def test_who_asks_for_an_offer_is_not_refused_for_its_size(tmp_path: Any) -> None:
     """What is told in JSON of the largest publication that is accepted fits: nobody else pays for it."""
     text = "\x01" * 600_000
