@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import random
@@ -18,15 +19,27 @@ import click
 import fastavro
 import numpy as np
 import orjson
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from rich.console import Console
 from rich.table import Table
 
 from pastforward import schemas
 from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.values import Point
-from pastforward.schemas import Notification, NotificationColumns, Publication, Rendezvous
+from pastforward.schemas import (
+    Content,
+    Notification,
+    NotificationColumns,
+    Publication,
+    Rendezvous,
+    encode_notifications,
+)
+from pastforward.schemas.codec import to_json
+from pastforward.schemas.contents import contents_of, encode_contents
 from pastforward.schemas.definitions import canonical_form, current
-from pastforward.schemas.plain import plain_record
+from pastforward.schemas.plain import plain_content, plain_record
+from pastforward.streams.stages import sha256
+from pastforward.streams.stages.frames import frames
 
 HEADER = 10  # bytes of the single-object encoding before the record
 _ROUNDS = 5  # at least
@@ -183,10 +196,52 @@ def contenders(count: int) -> dict[str, dict[str, tuple[Callable[[], object], in
     }
 
 
+def outgoing(count: int) -> dict[str, dict[str, tuple[Callable[[], object], int]]]:
+    """What stands between a match and the broker: content, ids, batches; beside it what was there before kernels."""
+    records, offset = publications(count), np.arange(count, dtype=np.int64)
+    carried = [Content(record.attributes, None, None, record.publisher_id, record.expires_at) for record in records]
+    contents = contents_of(carried)
+    values = encode_notifications(notifications(count)[1])
+    text = Texts.of(values)
+    names = [(record.publication_id or "").encode() for record in records]
+    name, version, topic = Texts.of(names), Texts.of([b"2-1735"] * count), Texts.of([b"1.4.2"] * count)
+    parts = [array for column in (name, version, name, topic) for array in column.for_kernel()]
+    scratch, ids = np.empty(1024, np.uint8), np.empty(sha256.ID * count, np.uint8)
+
+    def hashed() -> object:
+        return [
+            hashlib.sha256(b"%b\0%b\0%b\0%b" % (each, b"2-1735", each, b"1.4.2")).hexdigest()[:32] for each in names
+        ]
+
+    def appended() -> None:
+        builder = DefaultRecordBatchBuilder(2, 0, 1, 1, 0, 0, 1 << 30)
+        for number, (key, value) in enumerate(list(zip(name, text, strict=True))):
+            builder.append(number, None, key, value, [])
+
+    return {
+        "contents, columns to Avro": {
+            "fields one by one": (lambda: [plain_content(content) for content in carried], count),
+            "chunks": (lambda: encode_contents(contents, offset, "avro"), count),
+        },
+        "contents, columns to JSON": {
+            "orjson one by one": (lambda: [to_json(plain_content(content)) for content in carried], count),
+            "chunks": (lambda: encode_contents(contents, offset, "json"), count),
+        },
+        "ids of notifications": {
+            "hashlib": (hashed, count),
+            "chunks": (lambda: sha256.notification_ids(scratch, ids, offset, ids[:0], *parts, offset), count),
+        },
+        "batches for the broker": {
+            "objects, and aiokafka's append": (appended, count),
+            "chunks": (lambda: list(frames(name, text)), count),
+        },
+    }
+
+
 def measure(records: int, seconds: float) -> list[dict[str, Any]]:
     return [
         {"task": task, "contender": name, "records": count, "us_per_record": best_of(action, count, seconds)}
-        for task, rows in contenders(records).items()
+        for task, rows in {**contenders(records), **outgoing(records)}.items()
         for name, (action, count) in rows.items()
     ]
 

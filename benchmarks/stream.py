@@ -35,16 +35,31 @@ from pastforward import broker as embedded
 from pastforward import topics
 from pastforward.benchmarks.generators import stream as loads
 from pastforward.benchmarks.options import RESULTS, Share, beginning, environment, settings_for
+from pastforward.columns.vocabulary import Deliver
 from pastforward.schemas import Publication, decode_notification, encode
+from pastforward.schemas.codec import Format
 from pastforward.settings import Settings
 
+FORMATS: Final[tuple[Format, ...]] = ("avro", "json")
 PARTITIONS: Final = 4
 SAMPLE: Final = 0.2  # seconds between two looks at the counters
 PATIENCE: Final = 1200.0  # seconds until a load that does not end is given up
 STOCK: Final = 60_000  # records the stock agent reads, at most: it is slow
 RATE: Final = 2_000  # publications a second, for the latency
 OPERATIONS: Final = 2_000_000 / 60  # a second, of drivers
-LOADS: Final = ("avro", "json", "drivers", "latency exactly-once", "latency at-least-once", "million")
+TOLD: Final = 1_000_000  # notifications of a run of fan-out
+TOGETHER: Final = 200_000  # in a transaction, as in the worker's
+ROUNDS: Final = 3  # runs of what is held against each other, in turn; the one in the middle counts
+LOADS: Final = (
+    "avro",
+    "json",
+    "drivers",
+    "fan-out",
+    "content",
+    "latency exactly-once",
+    "latency at-least-once",
+    "million",
+)
 HOT: Final = "10s"  # so that what is held fits in memory at any of these rates
 DRIVERS_HOT: Final = "5m"  # publications are routed ahead of subscriptions; nothing is to be asked of the history
 
@@ -392,6 +407,118 @@ class Bench:
         listener.join()
         return waits
 
+    def fan_outs(self) -> None:
+        for fan_out in (100, 10_000):
+            self.fan_out(fan_out, "ids", 0.6)
+            self.fan_out(fan_out, "content", 0.4)
+
+    def fan_out(self, fan_out: int, deliver: Deliver, wanted: float) -> None:
+        """`wanted`: the part of a transactional producer of the same bytes, which has its turn after each run of the worker."""
+        count, subscribed = max(10, self.count(TOLD) // fan_out), loads.SUBSCRIBED
+        settings = self.system(f"told-{fan_out}-{deliver}")
+        self.fill(settings, loads.told_subscriptions(fan_out, deliver), subscribed, f"{subscribed:,} subscriptions")
+        self._run(settings, subscribed, "taking the subscriptions")
+        found: list[tuple[float, float, float]] = []
+        records: list[tuple[bytes, bytes]] = []
+        for number in range(ROUNDS):
+            self.fill(settings, loads.told_publications(count, fan_out, number), count, f"{count:,} publications")
+            took, busy, told = self._run(settings, count, f"fan-out {fan_out:,}, {deliver}")
+            if told != count * fan_out:
+                raise click.ClickException(f"{told:,.0f} notifications, not {count * fan_out:,}")
+            records = records or self._read(settings.topic_prefix + "notifications", TOLD)
+            found.append((told / took, self._copied(settings, number, records), 1e6 * busy / told))
+        rate, copied, busy = np.median(np.array(found), axis=0).tolist()
+        name = f"fan-out {fan_out:,}, {deliver}"
+        self.add(Figure(name, "notifications a second", rate, "", beside={"producer": copied}))
+        self.add(Figure(name, "of a transactional producer", rate / copied, "x", wanted))
+        self.add(Figure(name, "processor time of the worker", busy, "us"))
+        size = sum(len(key) + len(value) for key, value in records) / len(records)
+        self.add(Figure(name, "bytes each", size, ""))
+
+    def _run(self, settings: Settings, count: int, what: str) -> tuple[float, float, float]:
+        """Seconds for so many records of the rendezvous log, seconds of the worker's processor time, and notifications."""
+        worker = self.worker(settings, **{"hot-window": HOT})
+        try:
+            worker.wait_ready()
+            took, busy = self.consumed(worker, {settings.topic_prefix + "rendezvous": count}, what)
+            return took, busy, worker.counter("notifications")
+        finally:
+            worker.stop()
+
+    def _copied(self, settings: Settings, number: int, records: list[tuple[bytes, bytes]]) -> float:
+        """How many of the notifications a transactional producer of confluent-kafka sends to a topic like theirs in a second, with nothing
+        else to do."""
+        copies = self.system(f"copies-{number}-{settings.topic_prefix.rstrip('.')}")
+        topic = copies.topic_prefix + "notifications"
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "transactional.id": topic,
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "batch.size": 1 << 20,
+                "queue.buffering.max.messages": 1_000_000,
+                "queue.buffering.max.kbytes": 1 << 20,
+                "log_level": 3,
+            }
+        )
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"first", b"first")  # what is made once is not measured
+        producer.commit_transaction(60)
+        began = time.perf_counter()
+        for first in range(0, len(records), TOGETHER):
+            producer.begin_transaction()
+            for number, (key, value) in enumerate(records[first : first + TOGETHER]):
+                producer.produce(topic, value, key)
+                if number % 10_000 == 0:
+                    producer.poll(0)
+            producer.commit_transaction(60)
+        return len(records) / (time.perf_counter() - began)
+
+    def _read(self, topic: str, most: int) -> list[tuple[bytes, bytes]]:
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "group.id": "bench",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
+        reader.assign(places)
+        found: list[tuple[bytes, bytes]] = []
+        ended: set[int] = set()
+        while len(ended) < len(places) and len(found) < most:
+            for message in reader.consume(10_000, 0.5):
+                if message.error() is not None:
+                    ended.add(message.partition())
+                else:
+                    found.append((message.key(), message.value()))
+        reader.close()
+        return found
+
+    def content(self) -> None:
+        """What it costs that notifications carry content: the same loads with and without, in turn."""
+        count, subscribed = self.count(1_000_000), self.count(100_000)
+        delivers: tuple[Deliver, ...] = ("ids", "content")
+        systems = {deliver: self.system(f"carry-{deliver}") for deliver in delivers}
+        for deliver, settings in systems.items():
+            self.fill(settings, loads.subscriptions(subscribed, deliver), subscribed, f"{subscribed:,} subscriptions")
+            self._run(settings, subscribed, "taking the subscriptions")
+        for form in FORMATS:
+            rates: dict[str, list[float]] = {deliver: [] for deliver in delivers}
+            for number in range(ROUNDS):
+                for deliver in delivers if number % 2 else reversed(delivers):
+                    settings = systems[deliver]
+                    records = loads.publications(count, form, number + 1)
+                    self.fill(settings, records, count, f"{count:,} publications, {form}")
+                    took, _, _ = self._run(settings, count, f"publications, {form}, {deliver}")
+                    rates[deliver].append(count / took)
+            beside = {deliver: float(np.median(found)) for deliver, found in rates.items()}
+            part = beside["content"] / beside["ids"]
+            self.add(Figure(f"content, {form}", "of the rate with ids", part, "x", 0.9, beside=beside))
+
     def million(self) -> None:
         count = self.count(1_000_000)
         settings = self.system("million")
@@ -426,6 +553,8 @@ class Bench:
             lambda: self.publications("avro", 60_000, 10),
             lambda: self.publications("json", 40_000),
             self.drivers,
+            self.fan_outs,
+            self.content,
             lambda: self.latency("exactly-once", 120, 300),
             lambda: self.latency("at-least-once", 15, 60),
             self.million,

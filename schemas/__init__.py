@@ -50,7 +50,6 @@ from pastforward.schemas.records import (
 
 if TYPE_CHECKING:
     from pastforward.schemas.chunk_writer import (
-        encode_notifications,
         encode_rendezvous_publications,
         encode_rendezvous_subscriptions,
     )
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         decode_subscriptions,
     )
     from pastforward.schemas.entries import attributes_of
+    from pastforward.schemas.notification_writer import encode_notifications
     from pastforward.schemas.warm import compile_kernels
 
 __all__ = [
@@ -122,7 +122,7 @@ _LAZY = {
     "decode_publications": "pastforward.schemas.chunks",
     "decode_rendezvous_chunk": "pastforward.schemas.chunks",
     "decode_subscriptions": "pastforward.schemas.chunks",
-    "encode_notifications": "pastforward.schemas.chunk_writer",
+    "encode_notifications": "pastforward.schemas.notification_writer",
     "encode_rendezvous_publications": "pastforward.schemas.chunk_writer",
     "encode_rendezvous_subscriptions": "pastforward.schemas.chunk_writer",
 }

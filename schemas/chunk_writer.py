@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -13,26 +12,21 @@ import numpy.typing as npt
 from pastforward.columns.texts import Texts, as_kernel
 from pastforward.columns.times import NEVER
 from pastforward.matching.conditions.normal_form import NormalForm
-from pastforward.schemas.avro_plain import Writer, compile_writer
-from pastforward.schemas.codec import Format, Registry, avro_header, finite_json, to_json
+from pastforward.schemas.codec import Registry, avro_header
 from pastforward.schemas.columns import (
     FROM_PUBLICATIONS,
     FROM_SUBSCRIPTIONS,
     PUBLICATION,
     SUBSCRIPTION,
     Longs,
-    NotificationColumns,
     PublicationColumns,
     SubscriptionColumns,
 )
 from pastforward.schemas.condition_bytes import condition_bytes
-from pastforward.schemas.contents import branch_of_tag, carried, carried_bytes, joined_bytes, joined_words
-from pastforward.schemas.definitions import current
+from pastforward.schemas.contents import branch_of_tag, header_bytes, joined_bytes
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.kernels import write
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
-from pastforward.schemas.subschema import field_type, named_types
-from pastforward.schemas.value_fields import plain_value
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -41,10 +35,6 @@ _ENVELOPE: Final = (
     17 * _LONGEST
 )  # all integers, lengths, counts and branches of a record but those of items and attributes
 _ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
-_ROLES: Final = ("subscriber", "publisher")
-_PHASES: Final = ("past", "live", "backfill", "best")
-_NO_TAIL: Final = {"avro": b"\x00\x00", "json": b',"earlier_ids":[],"value":null'}  # no earlier ids, no value
-_JSON_NUMBERS: Final = 2 * 20 + 6 * 2  # digits and signs of two integers, quotes of six texts
 
 
 def encode_rendezvous_publications(
@@ -61,7 +51,7 @@ def encode_rendezvous_publications(
     `where` has the normal forms of the rows that have a condition. Rows must be `ok`. One that would be too large for its topic is
     an error, and its bytes are empty.
     """
-    header = _array(avro_header("rendezvous", registry))
+    header = header_bytes(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     attributes = columns.attributes
     names = [name.encode() for name in attributes.names]
@@ -96,7 +86,7 @@ def encode_rendezvous_subscriptions(
     registry: Registry | None = None,
 ) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
     """The same for subscriptions. Their version is where and when they arrived; `where` has the bytes of each row's normal form."""
-    header = _array(avro_header("rendezvous", registry))
+    header = header_bytes(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     forms = Texts.of(where)
     size = _size(rows, header, partitions, forms, (columns.subscription_id, columns.subscriber_id, columns.topic))
@@ -129,91 +119,6 @@ def _checked(values: list[bytes], ends: Longs) -> tuple[list[bytes], list[tuple[
         errors.append((index, SchemaError("too_large", reason)))
         values[index] = b""
     return values, errors
-
-
-def encode_notifications(
-    columns: NotificationColumns, format: Format = "avro", registry: Registry | None = None
-) -> list[bytes]:
-    rows = len(columns)
-    if columns.earlier_ids or columns.value:
-        tails = Texts.of([_tail(columns, row, format) for row in range(rows)])
-    else:
-        tails = Texts.alike(_array(_NO_TAIL[format]), rows)
-    content, content_ends, carries = carried(columns, format)
-    topic = columns.topic.for_kernel()
-    texts = (
-        columns.notification_id.for_kernel(),
-        columns.subscription_id.for_kernel(),
-        columns.subscription_version.for_kernel(),
-        columns.publication_id.for_kernel(),
-        columns.recipient_id.for_kernel(),
-    )
-    parts = (
-        *chain.from_iterable(texts),
-        as_kernel(columns.role, np.uint8),
-        *topic,
-        as_kernel(columns.published_at, np.int64),
-        as_kernel(columns.matched_at, np.int64),
-        as_kernel(columns.phase, np.uint8),
-        *tails.for_kernel(),
-        content,
-        content_ends,
-        carries,
-    )
-    size = write.text_bytes(topic[2])
-    for _, _, length in texts:
-        size += write.text_bytes(length)
-    ends = np.empty(rows, dtype=np.int64)
-    if format == "json":
-        words, word_ends = _words()
-        # Every byte of a text may become six.
-        size = 6 * size + rows * (len(words) + _JSON_NUMBERS) + write.text_bytes(tails.length)
-        size += carried_bytes(content_ends, carries)
-        out = np.empty(size, dtype=np.uint8)
-        write.write_json_notifications(out, ends, words, word_ends, *parts)
-    else:
-        header = _array(avro_header("notification", registry))
-        size += rows * (_ENVELOPE + len(header)) + write.text_bytes(tails.length)
-        size += carried_bytes(content_ends, carries)
-        out = np.empty(size, dtype=np.uint8)
-        write.write_notifications(out, ends, header, *parts)
-    return _cut(out, ends)
-
-
-def _tail(columns: NotificationColumns, row: int, format: Format) -> bytes:
-    """What follows the phase: earlier_ids and value."""
-    if row not in columns.earlier_ids and row not in columns.value:
-        return _NO_TAIL[format]
-    earlier, value = list(columns.earlier_ids.get(row, ())), plain_value(columns.value.get(row))
-    if format == "json":
-        return b"," + to_json({"earlier_ids": earlier, "value": finite_json(value)})[1:-1]
-    out = bytearray()
-    _part_writer("notification", "earlier_ids")(earlier, out)
-    _part_writer("notification", "value")(value, out)
-    return bytes(out)
-
-
-@cache
-def _words() -> tuple[Bytes, Longs]:
-    """What stands before each field of a notification in JSON, up to the phase; then the roles, then the phases; then what stands before
-    the content, and what stands for none."""
-    fields = [f',"{each["name"]}":' for each in current("notification").schema["fields"][:10]]
-    fields[0] = "{" + fields[0][1:]
-    symbols = (f'"{symbol}"' for symbol in (*_ROLES, *_PHASES))
-    return joined_words((*fields, *symbols, ',"content":', "null"))
-
-
-@cache
-def _part_writer(name: str, *path: str) -> Writer:
-    schema = current(name).schema
-    named = named_types(schema)
-    *records, field = path
-    return compile_writer(field_type(named[records[0]] if records else schema, field, named))
-
-
-@lru_cache(maxsize=64)  # headers and tails
-def _array(raw: bytes) -> Bytes:
-    return joined_bytes((raw,))
 
 
 def _cut(out: Bytes, ends: Longs) -> list[bytes]:

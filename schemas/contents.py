@@ -105,12 +105,6 @@ def carried(columns: NotificationColumns, format: Format) -> tuple[Bytes, Longs,
     return data, ends, np.where(carries < 0, -1, slot[carries]) if len(slot) else carries
 
 
-def carried_bytes(ends: Longs, carries: Longs) -> int:
-    if len(ends) == 1:
-        return 0
-    return int(np.diff(ends)[carries[carries >= 0]].sum())
-
-
 def encode_contents(contents: Contents, rows: Longs, format: Format) -> tuple[Bytes, Longs]:
     """Of some rows, one behind the other, and where each ends, after a zero."""
     attributes = contents.attributes
@@ -178,3 +172,9 @@ def joined_words(words: Sequence[str]) -> tuple[Bytes, Longs]:
 def joined_bytes(parts: Sequence[bytes]) -> Bytes:
     """Writable, as the arrays are that kernels were compiled for."""
     return np.frombuffer(bytearray().join(parts), dtype=np.uint8)
+
+
+@lru_cache(maxsize=64)
+def header_bytes(raw: bytes) -> Bytes:
+    """For kernels: headers, and whatever else is the same again and again."""
+    return joined_bytes((raw,))

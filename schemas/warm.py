@@ -7,7 +7,6 @@ import numpy as np
 from pastforward.columns.texts import Texts
 from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas.chunk_writer import (
-    encode_notifications,
     encode_rendezvous_publications,
     encode_rendezvous_subscriptions,
 )
@@ -20,6 +19,7 @@ from pastforward.schemas.chunks import (
 from pastforward.schemas.codec import encode
 from pastforward.schemas.columns import NotificationColumns
 from pastforward.schemas.contents import contents_of
+from pastforward.schemas.notification_writer import encode_notifications
 from pastforward.schemas.records import Content, Publication, Subscription
 
 

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from pastforward.columns.arrow import texts_of
 from pastforward.columns.texts import Texts
 from pastforward.schemas import NotificationColumns
-from pastforward.schemas.chunk_writer import encode_notifications
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import BACKFILL, PUBLISHER, SUBSCRIBER
 from pastforward.schemas.limits import MAX_NOTIFICATION_BYTES
+from pastforward.schemas.notification_writer import encode_notifications
 from pastforward.spark_batch.kafka import MakeRegistry
 from pastforward.spark_batch.pairs import PAIRS
 from pastforward.spark_batch.requests import Open

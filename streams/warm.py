@@ -6,13 +6,16 @@ import tempfile
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from aiokafka import TopicPartition
 
+from pastforward.columns.texts import Texts
 from pastforward.columns.times import HOUR
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas import compile_kernels as compile_schemas
 from pastforward.state import open_store
 from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.heap import Heap
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
 from pastforward.streams.router.routes import Routes
@@ -26,6 +29,7 @@ from pastforward.topics import Topics
 def compile_kernels() -> None:
     compile_schemas()
     compile_routing()
+    _compile_heap()
     topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
     common = (topics, scheme, 1, View(state=State(1)), metrics, None)
     subscriptions = SubscriptionRouter(
@@ -52,6 +56,13 @@ def compile_kernels() -> None:
                 offset += len(values)
                 matcher.committed(offset)
             matcher.close()
+
+
+def _compile_heap() -> None:
+    """It is put together only when much of it is gone."""
+    heap = Heap(2)
+    heap.put(np.arange(2), Texts.of([b"a", b"b"]))
+    heap.compact()
 
 
 def _record(offset: int, key: bytes | None, value: bytes | None) -> Any:

@@ -2,6 +2,7 @@
 
 | load         | subscriptions                                                     | publications                             |
 | publications | on 1,024 topics: an equality, two ranges; 1 in a million matches  | 10 attributes, a level below; 0.1 told   |
+| fan-out      | 10,000, as many to a topic as a publication shall match           | 5 attributes, on those topics            |
 | drivers      | a cell of 250,000, from 10 s ago to 10 s ahead, no condition      | the same cells, gone after 20 s          |
 
 Records are drawn from a pool of values, so that the topics can be filled faster than the worker reads them; every record has a key,
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pastforward.columns.times import SECOND
+from pastforward.columns.vocabulary import Deliver
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas.codec import Format
 
@@ -54,7 +56,7 @@ def interests(count: int) -> Iterator[Interest]:
         yield Interest(number, _place(draw), f"k{draw.randint(1, KINDS)}", severity, speed)
 
 
-def subscriptions(count: int) -> Iterator[Record]:
+def subscriptions(count: int, deliver: Deliver = "content") -> Iterator[Record]:
     for number, topic, kind, severity, speed in interests(count):
         record = Subscription(
             f"s{number}",
@@ -62,6 +64,7 @@ def subscriptions(count: int) -> Iterator[Record]:
             topic,
             where=f"kind = '{kind}' AND severity BETWEEN {severity} AND {severity + SEVERITIES // 5} "
             f"AND speed >= {speed} AND speed < {speed + 13}",
+            deliver=deliver,
         )
         yield Record("subscriptions", record.subscription_id.encode(), encode(record))
 
@@ -89,12 +92,14 @@ def samples(count: int) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def publications(count: int, form: Format = "avro") -> Iterator[Record]:
+def publications(count: int, form: Format = "avro", number_of_run: int = 0) -> Iterator[Record]:
+    """A run has ids of its own: what comes again within the hot window is dropped."""
+    run = f"{number_of_run}-" if number_of_run else ""
     values = [
         encode(Publication(None, None, topic, attributes=said), form) for topic, said in samples(min(count, POOL))
     ]
     for number in range(count):
-        yield Record("publications", f"{form}-{number}".encode(), values[number % len(values)])
+        yield Record("publications", f"{form}-{run}{number}".encode(), values[number % len(values)])
 
 
 def drivers(count: int, rate: float, share: float = 0.75) -> Iterator[Record]:
@@ -116,3 +121,28 @@ def drivers(count: int, rate: float, share: float = 0.75) -> Iterator[Record]:
         else:
             record = Publication(None, None, cell, expires_at=now + 20 * SECOND)
             yield Record("publications", b"p%d" % number, encode(record))
+
+
+SUBSCRIBED: Final = 10_000  # subscriptions of the loads of fan-out
+
+
+def told_subscriptions(fan_out: int, deliver: Deliver) -> Iterator[Record]:
+    """As many to a topic as a publication on it is to match."""
+    for number in range(SUBSCRIBED):
+        topic = str(1 + number % (SUBSCRIBED // fan_out))
+        record = Subscription(f"s{number}", f"u{number}", topic, where="severity >= 1", deliver=deliver)
+        yield Record("subscriptions", record.subscription_id.encode(), encode(record))
+
+
+def told_publications(count: int, fan_out: int, run: int) -> Iterator[Record]:
+    draw = random.Random(4)
+    for number in range(count):
+        attributes: dict[str, Any] = {
+            "kind": f"k{draw.randint(1, KINDS)}",
+            "severity": draw.randint(1, SEVERITIES),
+            "speed": draw.random() * 130,
+            "road": f"I-{draw.randint(1, 99)}",
+            "lane": draw.randint(1, 4),
+        }
+        record = Publication(None, None, str(1 + number % (SUBSCRIBED // fan_out)), attributes=attributes)
+        yield Record("publications", b"p%d-%d" % (run, number), encode(record))

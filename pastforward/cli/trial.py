@@ -12,9 +12,9 @@ from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.client import Moment
 from pastforward.client.trial import Miss, Trial
+from pastforward.columns.vocabulary import Scope, Semantics
 from pastforward.matching.conditions.printing import value_text
 from pastforward.schemas import Publication
-from pastforward.schemas.records import Scope, Semantics
 from pastforward.settings import Settings
 
 MISSES = 5  # predicates that are shown

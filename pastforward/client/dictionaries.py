@@ -18,10 +18,11 @@ import orjson
 
 from pastforward.client.arguments import check_where, checked_attributes, checked_body
 from pastforward.client.moments import micros
+from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.schemas import Publication, SchemaError
 from pastforward.schemas.acceptance import check_name
 from pastforward.schemas.dewey_text import check_path
-from pastforward.schemas.limits import MAX_ID_BYTES, MAX_TIME, MIN_TIME
+from pastforward.schemas.limits import MAX_ID_BYTES
 from pastforward.schemas.value_fields import attribute_name
 
 FIELDS: Final = {field.name for field in fields(Publication)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pastforward.client.moments import Instant
+from pastforward.columns.vocabulary import Scope, Semantics
 from pastforward.errors import UserError
 from pastforward.matching import Condition
 from pastforward.matching.conditions import oracle
@@ -15,7 +16,6 @@ from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import Publication
 from pastforward.schemas.acceptance import accept_publication, normal_form
 from pastforward.schemas.errors import SchemaError
-from pastforward.schemas.records import Scope, Semantics
 
 SHOWN: Final = 5
 

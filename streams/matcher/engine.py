@@ -154,9 +154,7 @@ class Engine:
             if removed:
                 self.index.remove(removed)
             stuck = self.index.stuck
-        for handle in [*removed, *chunk.unused]:
-            if handle not in stuck:
-                self.subscribers.release(handle)
+        self.subscribers.release([handle for handle in [*removed, *chunk.unused] if handle not in stuck])
 
     def _run(self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int]) -> Chunk:
         columns = decode_rendezvous_chunk(values)

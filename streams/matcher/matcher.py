@@ -25,12 +25,12 @@ from pastforward.schemas import (
     dead_letter_key,
     decode_rendezvous,
     encode,
-    encode_notifications,
 )
 from pastforward.schemas.codec import Format
 from pastforward.schemas.columns import SUBSCRIBER
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_NOTIFICATION_BYTES
+from pastforward.schemas.notification_writer import NotificationWriter
 from pastforward.state import Store
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -46,6 +46,9 @@ log = logging.getLogger("pastforward.matcher")
 
 EVERYTHING: Final = Allowed()
 PROGRESS: Final = b"\0progress"  # ids hold no zero byte
+# Bytes of what a chunk may notify: they leave in one transaction, which has its time. A chunk that has more is halved, and a record that
+# has more by itself is refused.
+MOST: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,19 @@ class Sinks:
     registry: Registry | None
 
 
-def check_sizes(what: str, values: Sequence[bytes], most: int = MAX_CANONICAL_BYTES) -> None:
+def check_size(what: str, largest: int, most: int = MAX_CANONICAL_BYTES) -> None:
     """What the broker would not take is refused, with the record that leads to it."""
-    largest = max(map(len, values), default=0)
     if largest > most:
         raise SchemaError(
             "too_large",
             f"the record leads to {what} of {largest} bytes, above the {most} that its topic takes: shorten its texts",
         )
+
+
+def check_writer(writer: NotificationWriter) -> None:
+    large = np.flatnonzero(writer.sizes > MAX_NOTIFICATION_BYTES)  # at most; most of them are far smaller
+    if len(large):
+        check_size("a notification", int(writer.write(large).length.max()), MAX_NOTIFICATION_BYTES)
 
 
 class Matcher:
@@ -95,20 +103,23 @@ class Matcher:
     def _outgoing(self, effects: Effects) -> Outgoing:
         sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
+        together = 0
         for told in effects.columns():
-            values = encode_notifications(told, sinks.format, sinks.registry)
-            check_sizes("a notification", values, MAX_NOTIFICATION_BYTES)
-            outgoing.send_keyed(topics.notifications, sinks.partitions, told.recipient_id, values)
+            writer = NotificationWriter(told, sinks.format, sinks.registry)
+            check_writer(writer)
+            together += int(writer.sizes.sum())
+            check_size("notifications, all together,", together, MOST)
+            outgoing.send_framed(topics.notifications, sinks.partitions, told.recipient_id, writer.sizes, writer.write)
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]
             offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]
-            check_sizes("the holder of an auction", offers)
+            check_size("the holder of an auction", max(map(len, offers)))
             outgoing.send_keyed(topics.best_offers, sinks.partitions, Texts.of(keys), offers)
         for request in effects.requests:
             subscription = request.subscription
             key = f"{subscription.subscription_id}\0{subscription.version}\0{number}".encode()
             value = encode(request, registry=sinks.registry)
-            check_sizes("a backfill request", [value])
+            check_size("a backfill request", len(value))
             outgoing.send(topics.backfill_requests, (0,), key, value)
         outgoing.changelog[topics.live, number] += effects.live.items()
         self._log_progress(outgoing)

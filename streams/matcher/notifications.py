@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.columns.texts import Texts
+from pastforward.columns.texts import Texts, as_kernel
 from pastforward.schemas import Content, Contents, Notification, NotificationColumns, RendezvousColumns
 from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
 from pastforward.schemas.contents import condition_texts, content_at, contents_of
 from pastforward.streams.matcher.subscribers import IDS_ALONE, Subscribers
+from pastforward.streams.stages import kernels, sha256
 
 Rows = npt.NDArray[np.int64]
 
@@ -42,25 +42,16 @@ def tell(
     """Notifications of pairs: of a subscription, by handle, and a publication, by its row. The subscriber is told, and the publisher who
     asked for it."""
     contents, carries = _contents(subscribers, handles, columns, rows)
-    who = handles.tolist()
-    names = [subscribers.name[handle] for handle in who]
-    partition, offset = subscribers.partition[handles].tolist(), subscribers.offset[handles].tolist()
-    versions = [b"%d-%d" % version for version in zip(partition, offset, strict=True)]
-    publications: list[Any] = list(columns.id.take(rows))
-    topics = [topic or b"" for topic in columns.topic.take(rows)]
-    # zero bytes separate them: ids hold none
-    stems = [b"%b\0%b\0%b\0%b" % each for each in zip(names, versions, publications, topics, strict=True)]
+    names = subscribers.names_heap.texts(handles)
+    versions = _versions(subscribers.partition[handles], subscribers.offset[handles])
 
-    def made(role: int, pairs: Rows, ids: list[bytes], recipients: Texts) -> Told:
-        some = len(pairs) < len(rows)
-        named = [names[i] for i in pairs.tolist()] if some else names
-        versioned = [versions[i] for i in pairs.tolist()] if some else versions
+    def made(role: int, pairs: Rows, recipients: Texts) -> Told:
         at = rows[pairs]
         return Told(
             NotificationColumns(
-                Texts.of(ids),
-                Texts.of(named),
-                Texts.of(versioned),
+                _ids(pairs, b"\0publisher" if role == PUBLISHER else b"", names, versions, columns, rows),
+                names.take(pairs),
+                versions.take(pairs),
                 columns.id.take(at),
                 recipients,
                 np.full(len(pairs), role, np.uint8),
@@ -76,13 +67,30 @@ def tell(
             pairs,
         )
 
-    ids = [_digest(stem) for stem in stems]
-    told = [made(SUBSCRIBER, np.arange(len(rows)), ids, Texts.of([subscribers.recipient[handle] for handle in who]))]
+    told = [made(SUBSCRIBER, np.arange(len(rows)), subscribers.recipient.texts(handles))]
     asked = np.flatnonzero(columns.party_id.length[rows] >= 0)
     if len(asked):
-        ids = [_digest(stems[i] + b"\0publisher") for i in asked.tolist()]
-        told.append(made(PUBLISHER, asked, ids, columns.party_id.take(rows[asked])))
+        told.append(made(PUBLISHER, asked, columns.party_id.take(rows[asked])))
     return told
+
+
+def _versions(partition: npt.NDArray[np.int32], offset: Rows) -> Texts:
+    heap = np.empty(kernels.VERSION * len(offset), np.uint8)
+    at, length = np.empty(len(offset), np.int64), np.empty(len(offset), np.int32)
+    kernels.version_texts(partition, offset, heap, at, length)
+    return Texts(heap, at, length)
+
+
+def _ids(pairs: Rows, suffix: bytes, names: Texts, versions: Texts, columns: RendezvousColumns, rows: Rows) -> Texts:
+    """See `streams.matcher.notification_id`."""
+    parts = (names, versions, columns.id, columns.topic)
+    longest = sum(int(part.length.max(initial=0)) for part in parts) + len(suffix)
+    heap, scratch = np.empty(sha256.ID * len(pairs), np.uint8), np.empty(longest + 3 * sha256.BLOCK, np.uint8)
+    sha256.notification_ids(
+        scratch, heap, pairs, np.frombuffer(bytearray(suffix), np.uint8),
+        *(array for part in parts for array in part.for_kernel()), as_kernel(rows, np.int64),
+    )  # fmt: skip
+    return Texts(heap, np.arange(0, len(heap), sha256.ID), np.full(len(pairs), sha256.ID, np.int32))
 
 
 def _contents(
@@ -94,11 +102,6 @@ def _contents(
         return None, carries
     where = condition_texts(columns.where, carries[carries >= 0])
     return Contents(columns.attributes, where, columns.body, columns.party_id, columns.ends_at), carries
-
-
-def _digest(text: bytes) -> bytes:
-    """See `streams.matcher.notification_id`."""
-    return sha256(text).hexdigest()[:32].encode()
 
 
 def as_columns(notifications: Sequence[Notification]) -> NotificationColumns:

@@ -1,8 +1,9 @@
 """The live subscriptions of a partition, by handle: what a notification needs to know of its subscription.
 
 A handle is a small integer that stands for one version of one subscription; the matching index knows subscriptions by it, so a new
-version can stand beside the old one while a chunk is matched. What is a number lies in columns; ids, recipients and topics are bytes
-objects, of which the last two are shared, because a million tuples would take half a gigabyte.
+version can stand beside the old one while a chunk is matched. What is a number lies in columns; ids and recipients lie in heaps, for the
+kernels that write notifications; ids are bytes objects beside it, as they are looked up, and so are topics, which are shared, because a
+million tuples would take half a gigabyte.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.schemas import RendezvousColumns, Version
+from pastforward.streams.matcher.heap import Heap
 
 I64 = npt.NDArray[np.int64]
 
@@ -49,7 +51,8 @@ class Subscriber(NamedTuple):
 class Subscribers:
     def __init__(self) -> None:
         self.name: list[bytes] = []
-        self.recipient: list[bytes] = []
+        self.names_heap = Heap(_FIRST)
+        self.recipient = Heap(_FIRST)
         self.topic: list[bytes] = []
         self.partitions: list[tuple[int, ...]] = []
         self.arrived_at: I64 = np.empty(_FIRST, np.int64)  # with partition and offset: the version
@@ -65,7 +68,7 @@ class Subscribers:
         self._changed: list[
             tuple[bytes, int | None]
         ] = []  # ids whose version in force has changed since `begin`, with the one before
-        self._shared: dict[bytes, bytes] = {}  # recipients and topics, each once
+        self._shared: dict[bytes, bytes] = {}  # topics, each once
         self._routes: dict[bytes, tuple[int, ...]] = {}  # lists of partitions, each once
 
     def __len__(self) -> int:
@@ -121,8 +124,7 @@ class Subscribers:
                 del self._handles[name]
             else:
                 self._handles[name] = before
-        for handle in self._taken:
-            self.release(handle)
+        self.release(self._taken)
         self.begin()
 
     def take(
@@ -139,12 +141,12 @@ class Subscribers:
         if len(self._routes) > SHARED:
             self._routes.clear()
         share = self._shared.setdefault
-        recipients = [share(text, text) for text in map(_filled, columns.party_id.take(rows))]
         topics = [share(text, text) for text in map(_filled, columns.topic.take(rows))]
         routes = self._routes_of(columns, rows)
-        for handle, name, recipient, topic, route in zip(handles, names, recipients, topics, routes, strict=True):
+        self.names_heap.put(at, columns.id.take(rows))
+        self.recipient.put(at, columns.party_id.take(rows))
+        for handle, name, topic, route in zip(handles, names, topics, routes, strict=True):
             self.name[handle] = name
-            self.recipient[handle] = recipient
             self.topic[handle] = topic
             self.partitions[handle] = route
         self.arrived_at[at] = columns.version_arrived_at[rows]
@@ -173,13 +175,15 @@ class Subscribers:
         first, more = len(self.name), count - len(handles)
         if more:
             handles += range(first, first + more)
-            for texts in (self.name, self.recipient, self.topic):
+            for texts in (self.name, self.topic):
                 texts += [b""] * more
             self.partitions += [()] * more
             if first + more > len(self.ends_at):
                 size = max(2 * len(self.ends_at), first + more)
                 for column in ("arrived_at", "partition", "offset", "starts_at", "ends_at", "flags"):
                     setattr(self, column, np.resize(getattr(self, column), size))
+                self.names_heap.room(size)
+                self.recipient.room(size)
         return handles
 
     def enforce(self, handle: int) -> None:
@@ -197,11 +201,15 @@ class Subscribers:
         """No version is in force any more."""
         self._changed.append((name, self._handles.pop(name)))
 
-    def release(self, handle: int) -> None:
-        """Nothing refers to the handle any more."""
-        self.needing_previous -= bool(self.flags[handle] & NEEDS_PREVIOUS)
-        self.name[handle] = b""
-        self._free.append(handle)
+    def release(self, handles: Sequence[int]) -> None:
+        """Nothing refers to the handles any more."""
+        for handle in handles:
+            self.needing_previous -= bool(self.flags[handle] & NEEDS_PREVIOUS)
+            self.name[handle] = b""
+        if handles:
+            self.names_heap.drop(handles)
+            self.recipient.drop(handles)
+        self._free += handles
 
 
 def _filled(text: bytes | None) -> bytes:

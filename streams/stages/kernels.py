@@ -16,6 +16,7 @@ Int: TypeAlias = Any  # Numba's integers; Python's and NumPy's to who calls
 
 MARK = 1  # what a packed payload begins with; records begin with 0xC3 or, with a registry, with 0x00
 _IDS_AT = 5  # the mark and four bytes of length
+VERSION = 31  # bytes of a version as text, at most: two numbers and a line between them
 
 
 @kernel
@@ -82,6 +83,31 @@ def event_names(
         if published[row]:
             out[at] = 0
             copy(topics, topic_at[row], max(np.int64(topic_length[row]), np.int64(0)), out, at + 1)
+
+
+@kernel
+def put_number(out: U8, at: Int, value: Int) -> Int:
+    """Of a number that is not negative, in decimal."""
+    digits = 1
+    rest = value // 10
+    while rest:
+        digits += 1
+        rest //= 10
+    for index in range(digits):
+        out[at + digits - 1 - index] = 0x30 + value % 10
+        value //= 10
+    return at + digits
+
+
+@kernel
+def version_texts(partition: I32, offset: I64, out: U8, at: I64, length: I32) -> None:
+    end = np.int64(0)
+    for i in range(len(offset)):
+        at[i] = end
+        end = put_number(out, end, np.int64(partition[i]))
+        out[end] = 0x2D
+        end = put_number(out, end + 1, offset[i])
+        length[i] = end - at[i]
 
 
 @kernel

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pastforward.columns.hashing import partitions_of
 from pastforward.columns.texts import Texts
+from pastforward.streams.stages.frames import AT_ONCE, Deferred, Frame, Write, by_key, frames
 
 Place = tuple[str, int]
 Records = list[tuple[bytes | None, bytes | None]]
@@ -23,12 +24,14 @@ def partition_of(key: bytes, count: int) -> int:
 
 
 class Outgoing:
-    """Filled by a stage, sent by a sender. `outputs` are for others, `changelog` is what our own recovery reads."""
+    """Filled by a stage, sent by a sender. `outputs` are for others, and so are `frames`, which come by the thousand and to topics of
+    their own; `changelog` is what our own recovery reads."""
 
-    __slots__ = ("changelog", "outputs")
+    __slots__ = ("changelog", "frames", "outputs")
 
     def __init__(self) -> None:
         self.outputs: defaultdict[Place, Records] = defaultdict(list)
+        self.frames: defaultdict[Place, list[Frame | Deferred]] = defaultdict(list)
         self.changelog: defaultdict[Place, Records] = defaultdict(list)
 
     @classmethod
@@ -37,6 +40,8 @@ class Outgoing:
         for one in several:
             for place, records in one.outputs.items():
                 together.outputs[place] += records
+            for place, frames_there in one.frames.items():
+                together.frames[place] += frames_there
             for place, records in one.changelog.items():
                 together.changelog[place] += records
         return together
@@ -49,7 +54,8 @@ class Outgoing:
     @property
     def count(self) -> int:
         """Records for others."""
-        return sum(map(len, self.outputs.values()))
+        framed = sum(frame.count for several in self.frames.values() for frame in several)
+        return framed + sum(map(len, self.outputs.values()))
 
     def send(self, topic: str, partitions: Iterable[int], key: bytes | None, value: bytes | None) -> None:
         for partition in partitions:
@@ -79,6 +85,16 @@ class Outgoing:
         partitions = np.empty(len(keys), np.int32)
         partitions_of(*keys.for_kernel(), count, partitions)
         self._spread(topic, partitions.tolist(), keys, values)
+
+    def send_framed(self, topic: str, count: int, keys: Texts, sizes: npt.NDArray[np.int64], write: Write) -> None:
+        """To the same partitions, without an object for each record. `sizes`: bytes of each value, at most. Large ones are written when
+        they are sent, a few at a time."""
+        for partition, rows in by_key(keys, count):
+            there = self.frames[topic, partition]
+            if int(sizes.sum()) <= AT_ONCE:
+                there += frames(keys.take(rows), write(rows))
+            else:
+                there.append(Deferred(rows, keys, sizes, write))
 
     def _spread(self, topic: str, partitions: list[int], keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
         put = {partition: self.outputs[topic, partition].append for partition in set(partitions)}

@@ -2,30 +2,74 @@
 
 Checked against aiokafka 0.14; `tests/streams/transport/test_transport.py` names each part, and fails when one is gone:
 `AIOKafkaProducer._sender.sender_task` and `._sender.close`, `._txn_manager.maybe_add_partition_to_txn`, `._pending_txn_offsets` and
-`._transaction_waiter`, `._closed`, `BatchBuilder._builder.append` and `._relative_offset`.
+`._transaction_waiter`, `._closed`, `BatchBuilder._builder.append` and `._relative_offset`, `._set_producer_state` and `._build`,
+`record.util.calc_crc32c`, and `_txn_manager.transactional_id`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import struct
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import NoBrokersAvailable
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.util import calc_crc32c
 
+from pastforward.streams.stages.frames import HEADER, LIMIT, Deferred, Frame
 from pastforward.streams.stages.outgoing import Place, Records
 from pastforward.streams.transport.connection import Connection
 
-BATCH: Final = 1 << 20  # bytes of a batch: the broker's own default for the largest
+BATCH: Final = LIMIT
 RETRY_MS: Final = 5  # while the last marker is being written the broker says "again"; with 100 the p99 is 130 ms
 REQUEST_MAX: Final = 13 << 20  # above `max.message.bytes` of our largest topics, so that the broker decides
 DROPPED: Final = 5.0  # seconds that a producer which is given up has to end what it is doing
 _NO_HEADERS: Final[list[Any]] = []
 
-Batches = Iterable[tuple[Place, Records]]
+Frames = list[Frame | Deferred]
+Batches = Iterable[tuple[Place, Records | Frames]]
+
+_TRANSACTIONAL: Final = 0x10
+_BEHIND_LENGTH: Final = struct.calcsize(">qi")
+_ATTRIBUTES: Final = struct.calcsize(">qiibI")
+# Base offset, length, leader epoch, magic, CRC; attributes, last offset, first and last time, producer, epoch, first sequence, count.
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+assert _HEADER.size == HEADER
+
+
+class Framed(BatchBuilder):
+    """A batch whose records are written already; what a producer knows is put before them."""
+
+    def __init__(self, frame: Frame, *, transactional: bool) -> None:
+        self._frame, self._transactional = frame, transactional
+        self._state = (-1, -1, 0)
+        self._made_at = time.time_ns() // 1_000_000
+        self._closed = True
+        self._buffer: bytearray | None = None
+
+    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self._state = producer_id, producer_epoch, base_sequence
+
+    def _build(self) -> bytearray:
+        if self._buffer is None:
+            count, data = self._frame.count, self._frame.data
+            attributes = _TRANSACTIONAL if self._transactional else 0
+            fixed = (attributes, count - 1, self._made_at, self._made_at, *self._state, count)
+            _HEADER.pack_into(data, 0, 0, len(data) - _BEHIND_LENGTH, -1, 2, 0, *fixed)
+            struct.pack_into(">I", data, _ATTRIBUTES - 4, calc_crc32c(memoryview(data)[_ATTRIBUTES:]))
+            self._buffer = data
+        return self._buffer
+
+    def size(self) -> int:
+        return len(self._frame.data)
+
+    def record_count(self) -> int:
+        return self._frame.count
 
 
 def make_producer(connection: Connection, **promise: Any) -> Any:
@@ -53,15 +97,33 @@ async def start(producer: Any) -> None:
 
 
 async def queue(producer: Any, batches: Batches) -> list[Any]:
-    """Queues whole batches; the futures tell when they are safe."""
+    """Queues whole batches; the futures tell when they are safe. In turn, so that a request has one of each partition: aiokafka takes the
+    next of a partition when the one before has left."""
     futures = []
-    for (topic, partition), records in batches:
-        begin = 0
-        while begin < len(records):
-            batch = producer.create_batch()
-            begin += _append(batch, records, begin)
-            futures.append(await producer.send_batch(batch, topic, partition=partition))
+    waiting = [(place, _batches(producer, records)) for place, records in batches]
+    while waiting:
+        more = []
+        for (topic, partition), made in waiting:
+            batch = next(made, None)
+            if batch is not None:
+                futures.append(await producer.send_batch(batch, topic, partition=partition))
+                more.append(((topic, partition), made))
+        waiting = more
     return futures
+
+
+def _batches(producer: Any, records: Records | Frames) -> Iterator[Any]:
+    begin = 0
+    while begin < len(records):
+        first = records[begin]
+        if isinstance(first, Frame | Deferred):
+            for frame in (first,) if isinstance(first, Frame) else first:
+                yield Framed(frame, transactional=producer._txn_manager.transactional_id is not None)
+            begin += 1
+        else:
+            batch = producer.create_batch()
+            begin += _append(batch, cast(Records, records), begin)
+            yield batch
 
 
 def _append(batch: Any, records: Records, begin: int) -> int:

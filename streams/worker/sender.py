@@ -241,7 +241,7 @@ class Transactions:
 
 
 def _outputs_and_changelog(outgoing: Outgoing) -> Iterable[Batches]:
-    return outgoing.outputs.items(), outgoing.changelog.items()
+    return [*outgoing.outputs.items(), *outgoing.frames.items()], outgoing.changelog.items()
 
 
 def _latest_changelog(outgoing: Outgoing) -> Iterable[Batches]:
@@ -322,9 +322,11 @@ class AtLeastOnce:
     async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
         if self._transactions.failure is not None:
             raise self._transactions.failure
-        outputs = Outgoing.joined(chunk.outgoing for chunk in chunks).outputs
+        together = Outgoing.joined(chunk.outgoing for chunk in chunks)
+        outputs = together.outputs
         routed = {place: outputs.pop(place) for place in [place for place in outputs if place[0] == self._rendezvous]}
-        return [*await queue(self._routing, routed.items()), *await queue(self._telling, outputs.items())]
+        told: Batches = [*outputs.items(), *together.frames.items()]
+        return [*await queue(self._routing, routed.items()), *await queue(self._telling, told)]
 
     async def _settle(self, chunks: list[Chunk]) -> None:
         await self._transactions.run(_latest_changelog, chunks)

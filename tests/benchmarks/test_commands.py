@@ -41,7 +41,10 @@ def test_every_benchmark_is_there_and_refuses_what_it_does_not_know(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("stream --only publications", "avro, json, drivers, latency exactly-once, latency at-least-once, million"),
+        (
+            "stream --only publications",
+            "avro, json, drivers, fan-out, content, latency exactly-once, latency at-least-once, million",
+        ),
         ("stream --scale 0", "write a number above 0"),
         ("stream --scale much", "write a number above 0"),
         ("rendezvous --only publications", "'schemes', 'change'"),

@@ -184,10 +184,17 @@ def test_subscribe_publish_watch_unsubscribe(command: Command, flags: list[str],
     watched = run("watch", "--since", "-10m", "--count", "2", "--recipient", "anna", "--json").splitlines()
     assert {json.loads(line)["phase"] for line in watched} == {"past"}
     assert {json.loads(line)["subscription_id"] for line in watched} == {made["subscription_id"]}
+    carried = [json.loads(line)["content"]["attributes"] for line in watched]
+    assert sorted(each["severity"] for each in carried) == [3, 4]
+    alone = ["--topic", "1.4", "--from", "-10m", "--subscriber", "ben", "--deliver", "ids", "--json"]
+    run("subscribe", *alone)
+    (told,) = run("watch", "--since", "-10m", "--count", "1", "--recipient", "ben", "--json").splitlines()
+    assert "content" not in json.loads(told)
     run("publish", "--topic", "1.4", "kind=accident", "severity=9", "--id", "late")
     shown = run("watch", "--since", "-10m", "--count", "3", "--recipient", "anna")
     assert "live" in shown
     assert "late" in shown
+    assert "kind 'accident' severity 9" in " ".join(shown.split())
     assert run("unsubscribe", made["subscription_id"]) == f"withdrawn {made['subscription_id']}\n"
 
 

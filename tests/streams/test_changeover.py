@@ -27,6 +27,7 @@ from pastforward.streams.worker import task as module
 from pastforward.streams.worker.sender import Chunk
 from pastforward.streams.worker.task import PartitionTask
 from pastforward.topics import Topics
+from tests.streams.framed import records_of
 
 INPUTS = ("subscriptions", "publications")
 ROUTERS = [(version, name) for version in (1, 2) for name in INPUTS]
@@ -77,6 +78,8 @@ class Kafka:
                     self._hear(key, value)
                 else:
                     self.topics[topic].append(value or b"")
+        for (topic, _), frames in outgoing.frames.items():
+            self.topics[topic] += [value or b"" for _, value in records_of(frames)]
 
     def _hear(self, key: bytes, value: bytes) -> None:
         """A word is true when it can be read: all before the offset that it names has been routed, and that is safe."""

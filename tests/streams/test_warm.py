@@ -12,7 +12,9 @@ import numpy as np
 from aiokafka import TopicPartition
 from numba.core.dispatcher import Dispatcher
 from pastforward.topics import Topics
-from pastforward.schemas import NotificationColumns, Publication, Texts, encode, encode_notifications, decode_rendezvous_chunk
+from pastforward.columns.texts import Texts
+from pastforward.schemas import NotificationColumns, Publication, encode, decode_rendezvous_chunk
+from pastforward.schemas.notification_writer import NotificationWriter
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.router.router import PublicationRouter
@@ -39,7 +41,8 @@ for form in ("avro", "json"):
         decode_rendezvous_chunk([value for _, value in records])
     text, small, long = Texts.of([b"1"]), np.zeros(1, np.uint8), np.zeros(1, np.int64)
     told = NotificationColumns(text, text, text, text, text, small, text, long, long, small, {}, {})
-    Outgoing().send_keyed("t", 2, told.recipient_id, encode_notifications(told, form))
+    writer = NotificationWriter(told, form)
+    Outgoing().send_framed("t", 2, told.recipient_id, writer.sizes, writer.write)
 """
 
 

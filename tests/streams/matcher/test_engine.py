@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from pastforward.columns.times import SECOND
 from pastforward.matching.conditions.normal_form import ALWAYS
+from pastforward.matching.conditions.values import Value
 from pastforward.schemas import (
     NEVER,
     Best,
@@ -76,8 +78,13 @@ def shown(notification: Notification) -> tuple[Any, ...]:
 def carried(content: Content | None) -> str:
     if content is None:
         return ""
-    attributes = sorted((name, type(value).__name__, str(value)) for name, value in content.attributes.items())
+    attributes = sorted((name, type(value).__name__, plainly(value)) for name, value in content.attributes.items())
     return repr((attributes, content.where, content.body, content.publisher_id, content.expires_at))
+
+
+def plainly(value: Value) -> str:
+    """A moment is one in any zone."""
+    return str(value.astimezone(UTC) if isinstance(value, datetime) else value)
 
 
 def by_auction(offer: BestOffer) -> tuple[str, str]:

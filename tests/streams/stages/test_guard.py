@@ -61,6 +61,7 @@ from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.worker.app import WorkerApp
 from pastforward.streams.worker.recovery import open_whole
 from pastforward.topics import Topics
+from tests.streams.framed import told_in
 from tests.streams.kept import as_records
 from tests.streams.logs import HOT, START, logs
 from tests.streams.matcher.test_engine import EXAMPLES, Engines, by_auction, chunks, shown, some_cuts, some_layout
@@ -168,11 +169,12 @@ STEPS: list[tuple[Any, str]] = [
     (Engine, "_note_repeats"),
     (Repeats, "forget"),
     (Effects, "columns"),
-    (matcher_module, "encode_notifications"),
-    (matcher_module, "check_sizes"),
+    (matcher_module, "NotificationWriter"),
+    (matcher_module, "check_size"),
     (matcher_module, "encode"),
     (matcher_module, "encode_progress"),
     (Outgoing, "send_keyed"),
+    (Outgoing, "send_framed"),
     (Outgoing, "_spread"),
     (Outgoing, "send"),
     (Outgoing, "log"),
@@ -293,7 +295,7 @@ def test_whatever_the_matcher_raises_costs_the_record_that_causes_it(
                     for at, envelope in enumerate(chunk, offset)
                 ]
                 offset += len(chunk)
-                told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+                told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
                 assert sorted(map(shown, told)) == sorted(shown(n) for f in found for n in f.notifications)
                 offers = [decode_best_offer(value) for _, value in outgoing.outputs[TOPICS.best_offers, 0] if value]
                 wanted = [offer for f in found for offer in f.offers]
@@ -438,6 +440,29 @@ def test_a_record_that_cannot_even_tell_the_time_is_passed(tmp_path: Any, key: b
     matchers.engine.close()
 
 
+def test_what_a_record_notifies_is_bounded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that notifies more is halved; a record that does so alone is refused, and nobody else."""
+    monkeypatch.setattr(matcher_module, "MOST", 4_000)
+    matchers = Matchers(str(tmp_path), "dual", True)
+    matchers.send([asked_for(START)])
+    sizes = [1_500, 1_500, 5_000, 1_500]
+    chunk = []
+    for number, size in enumerate(sizes):
+        record = CanonicalPublication(f"p{number}", None, "1", START, body=b"b" * size)
+        chunk.append(Rendezvous("publications", 0, number, START, 1, (0,), record))
+    outgoing = matchers.send(chunk)
+    matchers.engine.close()
+    told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
+    assert [(n.publication_id, len(n.content.body or b"")) for n in told if n.content] == [
+        ("p0", 1_500),
+        ("p1", 1_500),
+        ("p3", 1_500),
+    ]
+    (letter,) = letters_of(outgoing)
+    assert (letter.offset, letter.kind) == (3, "too_large")
+    assert "notifications, all together," in letter.reason
+
+
 def test_who_asks_for_an_offer_is_not_refused_for_its_size(tmp_path: Any) -> None:
     """What is told in JSON of the largest publication that is accepted fits: nobody else pays for it."""
     text = "\x01" * 600_000
@@ -451,7 +476,7 @@ def test_who_asks_for_an_offer_is_not_refused_for_its_size(tmp_path: Any) -> Non
     outgoing = matchers.send([Rendezvous("subscriptions", 0, 0, START, 1, (0,), asks)])
     matchers.engine.close()
     assert letters_of(outgoing) == []
-    told = [decode_notification(value) for _, value in outgoing.outputs[TOPICS.notifications, 0] if value]
+    told = [decode_notification(value) for value in told_in(outgoing, TOPICS.notifications)]
     assert [n.recipient_id for n in told if n.value == text] == ["anna", "bea"]
 
 
