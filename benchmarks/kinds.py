@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from pastforward.benchmarks.generators import kinds as loads
-from pastforward.matching import Index
+from pastforward.matching import Condition, Index
+from pastforward.matching.conditions.predicates import Predicate
+from pastforward.matching.index.index import NewSubscription
 
 BATCH: Final = 1000
 REPEATED: Final = 10
@@ -89,4 +91,79 @@ def shapely_tree(what: str, load: loads.Circles, batch: pa.Table) -> dict[str, f
     return {f"{what}: us a publication, shapely's tree": least(found) / batch.num_rows * 1e6}
 
 
-PIECES: Final[dict[str, Callable[[int], dict[str, float]]]] = {"places": places}
+def texts(scale: int) -> dict[str, float]:
+    """Texts of 200 characters. Of 200,000 words half are asked for: 13 of those are in a text."""
+    measured: dict[str, float] = {}
+    count = max(100_000 // scale, 1000)
+    vocabulary = loads.words(2 * count)
+    asked = vocabulary[:count]
+    titles = loads.texts(vocabulary, 200)
+    publications = pa.table({"title": titles})
+    turned = asked[count // 2 :] + asked[: count // 2]
+    patterns = {
+        "substrings": ("substring", asked),
+        "suffixes": ("suffix", [f"{one} {other}" for one, other in zip(asked, turned, strict=True)]),
+        "general LIKE": ("like", [f"%{one}%{other}_" for one, other in zip(asked, turned, strict=True)]),
+        "expressions": ("matches", [f"{one[:4]}[0-9]+" for one in asked]),
+    }
+    for name, (operator, chosen) in patterns.items():
+        what = f"{count:,} {name}"
+        predicates = loads.text_predicates(operator, chosen)
+        index = Index()
+        begin = time.process_time()
+        index.add_predicates(predicates)
+        measured[f"{what}: loading, s"] = time.process_time() - begin
+        measured[f"{what}: bytes each"] = index.nbytes / count
+        measured.update(of_index(what, index, publications))
+    measured.update(aho_corasick(f"{count:,} substrings", asked, titles[:BATCH]))
+    return measured
+
+
+def aho_corasick(what: str, patterns: list[str], titles: list[str]) -> dict[str, float]:
+    """pyahocorasick: each pattern once a text, which takes a set."""
+    library = peer("ahocorasick")
+    if library is None:
+        return {}
+    automaton = library.Automaton()
+    for number, pattern in enumerate(patterns):
+        automaton.add_word(pattern, number)
+    automaton.make_automaton()
+
+    def found() -> list[set[int]]:
+        return [{number for _, number in automaton.iter(title)} for title in titles]
+
+    return {f"{what}: us a publication, pyahocorasick": least(found) / len(titles) * 1e6}
+
+
+def lists(scale: int) -> dict[str, float]:
+    """Lists of 100 values of 100,000: 20 of 20,000 hold a value."""
+    measured: dict[str, float] = {}
+    for count, members in ((20_000, 100), (200, 10_000)):
+        held = loads.lists(max(count // scale, 100), members, 100_000)
+        what = f"{len(held):,} lists of {members:,} values"
+        index = Index()
+        begin = time.process_time()
+        for at in range(0, len(held), BATCH):
+            index.add_many(
+                [
+                    NewSubscription(
+                        at + i, Condition.from_predicates([[Predicate("code", "in", tuple(row))]]).disjuncts
+                    )
+                    for i, row in enumerate(held[at : at + BATCH].tolist())
+                ]
+            )
+        measured[f"{what}: loading, s"] = time.process_time() - begin
+        measured[f"{what}: bytes a value"] = index.nbytes / held.size
+        values = np.random.default_rng(6).integers(0, 100_000, 2 * BATCH)
+        measured.update(of_index(what, index, pa.table({"code": values})))
+        by_value: dict[int, list[int]] = {}
+        for number, row in enumerate(held.tolist()):
+            for value in set(row):
+                by_value.setdefault(value, []).append(number)
+        asked = values[:BATCH].tolist()
+        taken = least(lambda asked=asked, by_value=by_value: [by_value.get(value, ()) for value in asked])  # type: ignore[misc]
+        measured[f"{what}: us a publication, a dictionary of lists"] = taken / BATCH * 1e6
+    return measured
+
+
+PIECES: Final[dict[str, Callable[[int], dict[str, float]]]] = {"places": places, "texts": texts, "lists": lists}

@@ -6,6 +6,8 @@
 | writes                          | loading, removing, adding conditions in batches; one `match` from Python                           |
 | churn                           | 3M equality-led, 5,000 in and 5,000 out each second, answers held against a plain loop all along   |
 | places                          | circles and points, beside shapely                                                                 |
+| texts                           | substrings, suffixes, LIKE and expressions in texts of 200 characters, beside pyahocorasick        |
+| lists                           | IN lists                                                                                           |
 
 A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. A slow
 contender gets fewer publications, never fewer subscriptions: the table says how many. `--only` runs some pieces and keeps what earlier runs

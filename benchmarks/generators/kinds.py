@@ -51,3 +51,42 @@ def circles(count: int, radius_m: float) -> Circles:
 def points(count: int = 4000) -> pa.Table:
     lon, lat = on_the_globe(count, 2)
     return pa.table({"position": pa.StructArray.from_arrays([pa.array(lon), pa.array(lat)], ["lon", "lat"])})
+
+
+LETTERS = np.array(list("etaoinshrdlcumwfgypbvkjxqz"))
+_FREQUENCIES = 1.0 / (np.arange(26) + 4.0)
+
+
+def words(count: int, seed: int = 3) -> list[str]:
+    """Different ones of five to ten letters, some letters more frequent than others."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        drawn = rng.choice(LETTERS, (count, 10), p=_FREQUENCIES / _FREQUENCIES.sum())
+        for letters, length in zip(drawn, rng.integers(5, 11, count).tolist(), strict=True):
+            found["".join(letters[:length])] = None
+    return list(found)[:count]
+
+
+def texts(vocabulary: list[str], length: int, count: int = 2000) -> list[str]:
+    """Of words, cut off at a length."""
+    rng = np.random.default_rng(4)
+    per_text = length // 5
+    drawn = rng.integers(0, len(vocabulary), (count, per_text))
+    return [" ".join(vocabulary[i] for i in row)[:length] for row in drawn.tolist()]
+
+
+def text_predicates(operator: str, patterns: list[str]) -> pa.Table:
+    return pa.table(
+        {
+            "subscription_id": np.arange(len(patterns)),
+            "attribute": one_word("title", len(patterns)),
+            "operator": one_word(operator, len(patterns)),
+            "value_string": patterns,
+        }
+    )
+
+
+def lists(count: int, members: int, domain: int) -> npt.NDArray[np.int64]:
+    """A row of values for each."""
+    return np.random.default_rng(5).integers(0, domain, (count, members))

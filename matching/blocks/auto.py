@@ -35,6 +35,7 @@ _FIRST_CHECK: Final = (
 )
 
 
+_NO_SIZES: Final = np.zeros(0, np.int64)
 _ACCESS: Final = {
     v.EQUAL_TWO: "values of",
     v.EQUAL_ONE: "value of",
@@ -42,6 +43,9 @@ _ACCESS: Final = {
     v.SINGLE: "range of",
     v.TOPIC: "topic",
     v.ALWAYS: "none: every publication",
+    v.LISTED: "list of values of",
+    v.ENDING: "end of",
+    v.HOLDING: "text within",
 }
 
 
@@ -74,10 +78,41 @@ class Auto(Algorithm):
             kernels.plan_pairs(self._at, self.registry.known_at, slots, self._scratch.address)
         self._bind_new()
         self._check_codes(len(slots))
+        written = len(slots)
+        if self.registry.has_keyed and not self._relaxed:
+            slots = self._post(slots)
         self._place(slots, large)
-        self._maintain(len(slots))
+        self._maintain(written)
+
+    def _post(self, slots: I32) -> I32:
+        """Those that stand under keys go there; returns the others."""
+        rest = np.empty(len(slots), np.int32)
+        done = left = 0
+        while True:
+            done, left, short = kernels.post_slots(
+                self._at, self.registry.known_at, slots, done, rest, left, self._scratch.address
+            )
+            if done == len(slots):
+                return rest[:left]
+            self._grow_postings(short)
+
+    def _grow_postings(self, need: int) -> None:
+        """Whatever is short for so many more."""
+        state = self._blocks.state
+        for pool, live in (("posting", v.LIVE_POSTINGS), ("key", v.LIVE_KEYS)):
+            have = capacity(self._blocks, pool)
+            if int(state[live]) + need + 2 > have:
+                self._set(grown(self._blocks, pool, max(int(state[live]) + need + 2, have + have // 2)))
+        if 2 * (int(state[v.KEY_CELLS]) + need + 1) > len(self._blocks.key_cells):
+            cells = 16
+            while cells < 3 * (int(state[v.LIVE_KEYS]) + need + 1):
+                cells *= 2
+            self._set(self._blocks._replace(key_cells=np.zeros(cells, np.int32)))
+            kernels.rebuild_key_cells(self._at)
 
     def _place(self, slots: I32, large: bool) -> None:
+        if not len(slots):
+            return
         groups = np.empty(len(slots), np.int32)
         lanes, codes = np.empty(9 * len(slots), np.uint8), np.empty(4 * len(slots), np.uint8)
         done = 0
@@ -93,10 +128,9 @@ class Auto(Algorithm):
             self._grow()
         order = np.argsort(groups, kind="stable")
         room = self._scratch
-        if len(slots) > ROOM:
-            sizes = np.bincount(groups)
-            if sizes.max() > ROOM:
-                room = pin(scratch(self._longest, int(sizes.max())))
+        sizes = np.bincount(groups) if large or len(slots) > ROOM else _NO_SIZES
+        if sizes.max(initial=0) > ROOM:
+            room = pin(scratch(self._longest, int(sizes.max())))
         if large:
             chunks = -(-sizes[sizes > v.INLINE_SLOTS] // MOST)
             self._reserve("leaf", int(self._blocks.state[v.LEAVES]) + 32 * int(chunks.sum()) + 200)
@@ -159,6 +193,7 @@ class Auto(Algorithm):
         names = {
             "slots": v.LIVE, "groups": v.LIVE_GROUPS, "leaves": v.LIVE_LEAVES, "nodes": v.LIVE_NODES, "splits": v.SPLIT_COUNT,
             "tilings": v.TILE_COUNT, "moves": v.MOVE_COUNT, "recodings": v.RECODE_COUNT, "epoch": v.EPOCH,
+            "posted": v.POSTED, "keys": v.LIVE_KEYS,
         }  # fmt: skip
         found: dict[str, int | float] = {name: int(state[at]) for name, at in names.items()}
         found["tables"] = int((self._blocks.table_count[1 : int(state[v.TABLES])] > 0).sum())
@@ -177,6 +212,8 @@ class Auto(Algorithm):
             "leaf": int(state[v.LEAVES] - state[v.LIVE_LEAVES]),
             "node": int(state[v.NODES] - state[v.LIVE_NODES]),
             "group": int(state[v.GROUPS] - state[v.LIVE_GROUPS]),
+            "posting": int(state[v.POSTINGS] - state[v.LIVE_POSTINGS]),
+            "key": int(state[v.KEYS] - state[v.LIVE_KEYS]),
         }
         return sum(
             units * sum(per_unit * getattr(self._blocks, name).itemsize for name, per_unit in v.POOLS[pool].items())

@@ -40,7 +40,17 @@ from pastforward.matching.blocks.view import (
 )
 from pastforward.matching.index.batch import Batch
 from pastforward.matching.index.keys import NUMBER_KEY, number_key
-from pastforward.matching.index.records import BOUNDED, EQUAL, LARGEST, constraints
+from pastforward.matching.index.records import (
+    BOUNDED,
+    EQUAL,
+    INCLUDED,
+    LARGEST,
+    constraints,
+    list_key,
+    part_count,
+    parts_begin,
+    payload,
+)
 from pastforward.matching.index.verification import Known
 
 U8 = npt.NDArray[np.uint8]
@@ -55,6 +65,7 @@ _PLANNED: Final = 8192  # slots that a plan of pairs is made from
 _PAIRS: Final = 28  # of eight attributes
 _TURNS: Final = 256  # pairs in a plan, at most
 ROOM: Final = 1100  # members of a chunk: 32 by 32, and some
+_LISTED: Final = 4  # values of a list that are learnt from
 _KEEPS: Final = 8  # the reservoir looks back over about this many times its size
 
 
@@ -158,6 +169,22 @@ def _count_pair(blocks: Blocks, kind: Int, a: Int, b: Int, stride: Int) -> None:
 
 
 @inner
+def _sample_lists(blocks: Blocks, known: Known, slot: Int) -> None:
+    """Of a list some of its values, not only its ends: how many values there are decides how it is reached."""
+    words = known.records.words
+    at = np.int64(known.records.offset[slot])
+    count = part_count(words, at)
+    at = parts_begin(words, at)
+    for _ in range(count):
+        attribute = np.int64(words[at] >> np.uint32(12))
+        if (words[at] >> np.uint32(7)) & np.uint32(31) == INCLUDED and attribute < MAX_BOUND:
+            items = np.uint64(words[at + 1]) + np.uint64(words[at + 2])
+            for _turn in range(_LISTED):
+                _sampled(blocks, attribute, list_key(words, at, np.int64(random(blocks) % items), known.strings))
+        at += 1 + payload(words, at)
+
+
+@inner
 def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scratch) -> None:
     """Learns from one in `stride` slots which values and which pairs of attributes subscriptions ask for."""
     at = np.int64(0)
@@ -167,6 +194,7 @@ def sample_slots(blocks: Blocks, known: Known, slots: I32, stride: Int, s: Scrat
         at += 1 if stride == 1 else 1 + np.int64(random(blocks) % np.uint64(2 * stride - 1))
         blocks.state[SAMPLED] += 1
         n = constraints(known.records, known.strings, np.int64(slots[i]), s.attribute, s.kind, s.low, s.high, s.value)
+        _sample_lists(blocks, known, np.int64(slots[i]))
         for k in range(n):
             if s.attribute[k] < MAX_BOUND and (s.kind[k] == EQUAL or s.kind[k] == BOUNDED):
                 _sampled(blocks, s.attribute[k], s.low[k])

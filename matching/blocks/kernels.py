@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.blocks import codes, place, pools, visit
-from pastforward.matching.blocks.describe import describe
+from pastforward.matching.blocks import codes, place, pools, postings, visit
 from pastforward.matching.blocks.lanes import TABLE
 from pastforward.matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
-from pastforward.matching.blocks.view import Blocks
+from pastforward.matching.blocks.view import POSTED_HOME, Blocks
 from pastforward.matching.index.batch import Batch
 from pastforward.matching.index.checking import checked
 from pastforward.matching.index.verification import Known
@@ -73,7 +72,25 @@ def build(
 
 @kernel
 def remove(blocks: Int, known: Int, slots: I32) -> None:
-    place.remove(blocks_at(blocks), known_at(known), slots)
+    view = blocks_at(blocks)
+    for i in range(len(slots)):
+        slot = np.int64(slots[i])
+        if view.home[slot] < POSTED_HOME:
+            postings.unpost(view, slot)
+        else:
+            place.take(view, known_at(known), slot)
+
+
+@kernel
+def post_slots(
+    blocks: Int, known: Int, slots: I32, begin: Int, rest: I32, left: Int, scratch: Int
+) -> tuple[Int, Int, Int]:
+    return postings.post_slots(blocks_at(blocks), known_at(known), slots, begin, rest, left, scratch_at(scratch))
+
+
+@kernel
+def rebuild_key_cells(blocks: Int) -> None:
+    postings.rebuild_key_cells(blocks_at(blocks))
 
 
 @kernel
@@ -85,8 +102,13 @@ def sweep(blocks: Int, known: Int, budget: Int, hashing: Bool, scratch: Int) -> 
 def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) -> tuple[Int, Int, Int, Float]:
     """The access predicate that a slot would get: kind of table, its attributes, nanoseconds a publication."""
     s = scratch_at(scratch)
-    n = describe(blocks_at(blocks), known_at(known), slot, s)
-    kind, first, second, cost = place.choose(blocks_at(blocks), known_at(known), slot, n, hashing, s)
+    view = known_at(known)
+    kind, first, second, cost = postings.in_blocks(blocks_at(blocks), view, slot, hashing, s)
+    if hashing:
+        at, by_keys = postings.best_part(blocks_at(blocks), view.records, view.strings, slot)
+        if at >= 0 and by_keys <= cost:
+            attribute = np.int64(view.records.words[at] >> np.uint32(12))
+            return postings.way(view.records, at), attribute, np.int64(-1), by_keys
     a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
     b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
     return kind, a, b, cost
@@ -117,7 +139,8 @@ def find(
         interval = True
     if noted:
         codes.note_publications(blocks, batch, noted)
-    return visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
+    rows, slots, n = visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
+    return postings.reach(blocks, known, batch, rows, slots, n)
 
 
 @kernel

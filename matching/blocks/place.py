@@ -795,12 +795,6 @@ def _left_chunk(blocks: Blocks, group: Int, chunk: Int, leaf: Int) -> None:
 
 
 @inner
-def remove(blocks: Blocks, known: Known, slots: I32) -> None:
-    for i in range(len(slots)):
-        take(blocks, known, np.int64(slots[i]))
-
-
-@inner
 def sweep(blocks: Blocks, known: Known, budget: Int, hashing: Bool, s: Scratch) -> Bool:
     """Maintenance in small pieces, first node by node, then group by group: what is of an older coding is coded anew, chunks that have
     lost much are laid out anew, slots of groups that have become dear move to a cheaper access predicate. `budget` is in slots.

@@ -34,6 +34,10 @@ PAIR: Final = 3
 SINGLE: Final = 4
 TOPIC: Final = 5
 ALWAYS: Final = 6
+# no tables, but ways to a slot as well: see `blocks.postings`
+LISTED: Final = 7
+ENDING: Final = 8
+HOLDING: Final = 9
 
 # forms of groups
 INLINE: Final = 0
@@ -51,6 +55,7 @@ FENCES: Final = 16  # every sixteenth of them once more, in front: 15; then how 
 SPLIT_ROW: Final = FENCES + SPLITS
 RESERVOIR: Final = 512  # keys sampled per attribute: twice as many as there are codes
 PAIR_CELLS: Final = 1 << 18
+POSTED_HOME: Final = -(1 << 30)  # homes from here down are postings
 # what a cell of `pairs` holds, together so that it is read at once
 SEEN: Final = 0  # slots that constrain both
 PLANNED: Final = 1  # members that a table on their ranges is expected to get
@@ -81,7 +86,15 @@ LIVE_LEAVES: Final = 20
 LIVE_NODES: Final = 21
 SAMPLED: Final = 22  # slots that have been learnt from
 NAMES: Final = 23  # attributes there are
-STATE: Final = 24
+POSTINGS: Final = 24  # ever used, and keys likewise
+KEYS: Final = 25
+FREE_POSTING: Final = 26  # heads of lists of freed ones
+FREE_KEY: Final = 27
+LIVE_POSTINGS: Final = 28
+LIVE_KEYS: Final = 29
+KEY_CELLS: Final = 30  # cells of the table of keys that are used or released
+POSTED: Final = 31  # slots that are reached by keys
+STATE: Final = 32
 
 
 class Blocks(NamedTuple):
@@ -138,7 +151,24 @@ class Blocks(NamedTuple):
     shortcut: U8  # codes to begin with, by the leading bits of an integer
     shortcut_range: I64  # two each: the integer that the shortcut begins with, and the bits it leaves out; -1: none
     pairs: I32  # cells of four by kind of table and two attributes: SEEN, PLANNED, MEMBERS, and none
-    home: I32  # by slot: leaf * 32 + lane, or -(group) - 1
+    home: I32  # by slot: leaf * 32 + lane, or -(group) - 1, or POSTED_HOME - its first posting
+    # postings: slots below keys
+    posting_slot: I32
+    posting_next: I32  # below the same key
+    posting_before: I32  # or -(key), of the first
+    posting_more: I32  # of the same slot
+    posting_text: I32  # the string that must be there; NO_TEXT: none
+    posting_at: U16  # where in it the key is; ITEM: it is none, but a list's value of this number
+    key_hash: U64
+    key_first: I32  # posting
+    key_count: I32
+    key_attribute: I32  # of a key that is a value, else -1
+    key_cells: I32
+    # by attribute, of postings
+    key_kinds: U16  # bits: values, ends, and pieces of one to eight bytes
+    end_lengths: U64  # bits: how long ends are
+    value_keys: I32
+    end_keys: I32
     topic_group: I32  # by topic node
     topic_below: I32
 
@@ -160,8 +190,12 @@ _TABLE_ARRAYS: Final = {
 }  # fmt: skip
 _ATTRIBUTE_ARRAYS: Final = {
     "first_table": 1, "alone": 2, "cell": 2, "split_row": 2, "bound_at": 1, "seen": 1, "constrained": 1, "reservoir": RESERVOIR,
-    "distinct": 1,
+    "distinct": 1, "key_kinds": 1, "end_lengths": 1, "value_keys": 1, "end_keys": 1,
 }  # fmt: skip
+_POSTING_ARRAYS: Final = {
+    "posting_slot": 1, "posting_next": 1, "posting_before": 1, "posting_more": 1, "posting_text": 1, "posting_at": 1,
+}  # fmt: skip
+_KEY_ARRAYS: Final = {"key_hash": 1, "key_first": 1, "key_count": 1, "key_attribute": 1}
 POOLS: Final = {
     "leaf": _LEAF_ARRAYS,
     "node": _NODE_ARRAYS,
@@ -171,11 +205,14 @@ POOLS: Final = {
     "split": {"splits": SPLIT_ROW, "thresholds": SPLITS, "shortcut": SPLITS, "shortcut_range": 2},
     "slot": {"home": 1},
     "topic": {"topic_group": 1, "topic_below": 1},
+    "posting": _POSTING_ARRAYS,
+    "key": _KEY_ARRAYS,
 }
 _DTYPES: Final = {
     "lanes": np.uint8, "leaf_codes": np.uint8, "leaf_count": np.uint8, "boxes": np.uint8, "children": np.uint8, "group_form": np.uint8,
     "group_key": np.uint64, "group_low": np.uint64, "table_kind": np.uint8, "cell": np.uint8, "seen": np.uint32,
     "constrained": np.uint32, "reservoir": np.uint64, "distinct": np.float32, "splits": np.uint64,
+    "posting_at": np.uint16, "key_hash": np.uint64, "key_kinds": np.uint16, "end_lengths": np.uint64,
     "thresholds": np.int64, "shortcut": np.uint8, "shortcut_range": np.int64,
 }  # fmt: skip
 
@@ -187,9 +224,10 @@ def empty_blocks() -> Blocks:
             arrays[name] = aligned(4 * per_unit, _DTYPES.get(name, np.int32))
     arrays["group_cells"] = np.zeros(64, np.int32)
     arrays["table_cells"] = np.zeros(64, np.int32)
+    arrays["key_cells"] = np.zeros(16, np.int32)
     arrays["pairs"] = aligned(4 * PAIR_CELLS, np.int32)
     blocks = Blocks(**arrays)  # type: ignore[arg-type]
-    for counter in (LEAVES, NODES, GROUPS, TABLES):
+    for counter in (LEAVES, NODES, GROUPS, TABLES, POSTINGS, KEYS):
         blocks.state[counter] = 1
     blocks.state[RANDOM] = 88172645463325252  # any seed of xorshift but 0
     return blocks

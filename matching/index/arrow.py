@@ -31,6 +31,7 @@ from pastforward.matching.index.batch import (
     STRING_COLUMN,
     TIMESTAMP_COLUMN,
     Batch,
+    put_integer,
     put_value,
 )
 from pastforward.matching.index.checking import batch_at, known_at
@@ -280,6 +281,10 @@ def fill_batch(batch: Batch, strings: StringView, axes: I32, array: Int, view: C
             carried += counted[c]
             number = attribute[c]
             if number < 0:
+                continue
+            if k == INT64_COLUMN:
+                put_integer(batch, at, number, load_i64(data[c] + 8 * i))
+                at += 1
                 continue
             tag = INTEGER
             bits = np.int64(0)

@@ -77,6 +77,19 @@ class Batch(NamedTuple):
 
 
 @inner
+def put_integer(out: Batch, at: Int, attribute: Int, bits: Int) -> None:
+    """What most entries are, without the questions that others need."""
+    key = number_key(INTEGER, bits)
+    out.attribute[at] = attribute
+    out.tag[at] = INTEGER
+    out.bits[at] = bits
+    out.offset[at] = 0
+    out.length[at] = 0
+    out.low[at] = key
+    out.high[at] = key
+
+
+@inner
 def put_value(
     out: Batch,
     at: Int,

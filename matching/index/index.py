@@ -19,6 +19,7 @@ from pastforward.columns.vocabulary import Scope, Semantics, TimeBasis
 from pastforward.matching.blocks.auto import Auto
 from pastforward.matching.conditions.condition import Condition
 from pastforward.matching.conditions.errors import shown
+from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.normal_form import Constraint, Disjunct, NormalForm
 from pastforward.matching.conditions.oracle import disjuncts_fit
 from pastforward.matching.conditions.types import is_encodable, path_components
@@ -558,14 +559,25 @@ class Index:
         """By the definition, where kernels cannot."""
         said_by: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
         asked_by: dict[int, Disjunct | None] = {}
-        vague = publications.batch.vague
-        for i in unsure.tolist():
-            row, slot = int(rows[i]), int(slots[i])
+        constants_by: dict[int, dict[str, object]] = {}
+        parts_by: dict[int, list[tuple[str, Constraint]]] = {}
+        vague = publications.batch.vague.tolist()
+        for i, row, slot in zip(unsure.tolist(), rows[unsure].tolist(), slots[unsure].tolist(), strict=True):
+            if not vague[row]:
+                # constants, and what only Python can decide of them; all else has been decided
+                constants = constants_by.get(row)
+                if constants is None:
+                    constants = constants_by[row] = publications.values(row)
+                parts = parts_by.get(slot)
+                if parts is None:
+                    parts = parts_by[slot] = self._registry.python_constraints(slot)
+                answers[i] = all(name not in constants or satisfies(asked, constants[name]) for name, asked in parts)
+                continue
             if row not in said_by:
                 said_by[row] = without_previous(publications.said(row))
-            if vague[row] and slot not in asked_by:
+            if slot not in asked_by:
                 asked_by[slot] = self._registry.disjunct(slot)
-            asked = asked_by[slot] if vague[row] else tuple(self._registry.python_constraints(slot))
+            asked = asked_by[slot]
             flags = self._registry.flags(slot)
             semantics: Semantics = "intersect" if flags & (r.SYMMETRIC | r.INTERSECT) else "classical"
             # coverage under `symmetric` has been counted by the kernel

@@ -27,6 +27,7 @@ from pastforward.matching.conditions.normal_form import (
     Relation,
     Test,
 )
+from pastforward.matching.conditions.required import necessary_like
 from pastforward.matching.conditions.types import path_text
 from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.matching.index import records as r
@@ -49,11 +50,11 @@ from pastforward.matching.index.records import (
     HAS_HIGH,
     HAS_LOW,
     INCLUDED,
+    LIKE,
     NUMBER,
     OF_STRINGS,
     PREFIX,
     STRINGS,
-    SUBSTRING,
 )
 from pastforward.matching.index.strings import Strings, joined
 
@@ -79,6 +80,7 @@ _FAST_PATTERNS: Final = {
     PatternKind.PREFIX: r.PREFIX,
     PatternKind.SUFFIX: r.SUFFIX,
     PatternKind.SUBSTRING: r.SUBSTRING,
+    PatternKind.LIKE: r.LIKE,
 }
 
 
@@ -219,13 +221,16 @@ class PartsBuilder:
             self._timestamps(attribute, constraint)
         elif family is Family.GEOMETRY and (constraint.included is None or len(constraint.included) == 1):
             self._shape_constraint(attribute, constraint)
-        elif family is Family.STRING and all(pattern.kind in _FAST_PATTERNS for pattern in constraint.patterns):
+        elif family is Family.STRING:
             self._string_constraint(attribute, constraint)
         else:
-            low, high = hull(constraint)
-            self._part(attribute, r.PYTHON, 0, len(self.python), len(self._items))
-            self._items += (signed(low), signed(high))
-            self.python.append(constraint)
+            self._python(attribute, constraint)
+
+    def _python(self, attribute: int, constraint: Constraint) -> None:
+        low, high = hull(constraint)
+        self._part(attribute, r.PYTHON, 0, len(self.python), len(self._items))
+        self._items += (signed(low), signed(high))
+        self.python.append(constraint)
 
     def _set(self, attribute: int, kind: int, family: int, first: list[int], second: list[int]) -> None:
         self._part(attribute, kind, family, len(self._items), len(first) | (len(second) << 32))
@@ -296,7 +301,13 @@ class PartsBuilder:
             self._set(attribute, r.EXCLUDED, r.OF_STRINGS, [self._text(text) for text in constraint.excluded], [])
         for pattern in constraint.patterns:
             negated = r.NEGATED if pattern.negated else 0
-            self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
+            if pattern.kind is not PatternKind.REGEX:
+                self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
+                continue
+            needed = None if negated else necessary_like(pattern.text)
+            if needed is not None:
+                self._part(attribute, r.LIKE, r.IMPLIED, self._text(needed))
+            self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
 
 
 @kernel
@@ -319,7 +330,7 @@ def _settle(
             f = flat[5 * p + 2]
             first = flat[5 * p + 3]
             last = flat[5 * p + 4]
-            if k == EQUAL_STRING or (k >= PREFIX and k <= SUBSTRING):
+            if k == EQUAL_STRING or (k >= PREFIX and k <= LIKE):
                 first = texts[first]
             elif k == STRINGS:
                 first = texts[first] if f & HAS_LOW else 0

@@ -72,15 +72,14 @@ HIGH_32: Final = 10
 NUMBER: Final = 11  # four words, low and high
 TIMESTAMPS: Final = 12  # four words, both closed
 STRINGS: Final = 13  # two words: numbers of strings
-INCLUDED: Final = (
-    14  # words: first count, second count; then 64-bit items: integers, timestamps or strings; then floats
-)
+INCLUDED: Final = 14  # two counts; then 64-bit items: integers, timestamps or strings; then floats
 EXCLUDED: Final = 15
 PREFIX: Final = 16
 SUFFIX: Final = 17
 SUBSTRING: Final = 18
-PYTHON: Final = 19  # one word: which constraint; order keys that hold all its values: four words
-GEOMETRY: Final = 20  # the numbers of a shape, two words each: two of a point, three of a circle, four of a box
+LIKE: Final = 19
+PYTHON: Final = 20  # one word: which constraint; order keys that hold all its values: four words
+GEOMETRY: Final = 21  # the numbers of a shape, two words each: two to four
 
 # flags of a part
 CONTINUES: Final = 64
@@ -91,13 +90,14 @@ HIGH_OPEN: Final = 8
 LOW_FLOAT: Final = 16
 HIGH_FLOAT: Final = 32
 NEGATED: Final = 1
+IMPLIED: Final = 2  # of LIKE: what kernels can decide of another part
 ADMITS_FALSE: Final = 1
 ADMITS_TRUE: Final = 2
 # INCLUDED and EXCLUDED keep the family of their items in the flags
 OF_NUMBERS: Final = 1
 OF_STRINGS: Final = 2
 OF_TIMESTAMPS: Final = 3
-# GEOMETRY: what the attribute's shape does to this one, whether it must not, and what this one is, as `conditions.geometry` numbers them
+# of GEOMETRY: what the attribute's shape does to this one, whether it must not, and which this one is in `conditions.geometry`
 RELATION: Final = 3
 EQUALS: Final = 0
 OVERLAPS: Final = 1
@@ -184,17 +184,15 @@ def payload(words: U32, at: Int) -> Int:
         return 0
     if kind == EQUAL_32 or kind == EQUAL_STRING or kind == LOW_32 or kind == HIGH_32:
         return 1
-    if kind >= PREFIX and kind <= SUBSTRING:
+    if kind >= PREFIX and kind <= LIKE:
         return 1
     if kind == NUMBER or kind == TIMESTAMPS:
         return 4
     if kind == INCLUDED or kind == EXCLUDED:
         return 2 + 2 * (np.int64(words[at + 1]) + np.int64(words[at + 2]))
-    if kind == PYTHON:
-        return 5
     if kind == GEOMETRY:
         return shape_words(np.int64(words[at]))
-    return 2
+    return 5 if kind == PYTHON else 2
 
 
 @kernel
@@ -285,7 +283,7 @@ def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
         words[at] = np.uint32(low) if flags & HAS_LOW else np.uint32(NO_WORD)
         words[at + 1] = np.uint32(high) if flags & HAS_HIGH else np.uint32(NO_WORD)
         at += 2
-    elif kind == EQUAL_STRING or (kind >= PREFIX and kind <= SUBSTRING):
+    elif kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
         words[at] = np.uint32(low)
         at += 1
     elif kind == INCLUDED or kind == EXCLUDED:
@@ -364,8 +362,7 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
         key = number_key(INTEGER, value)
         return key, key, equality_hash(INTEGER, value)
     if kind == EQUAL_INTEGER or kind == EQUAL_FLOAT:
-        value = read_64(words, at + 1)
-        tag = INTEGER if kind == EQUAL_INTEGER else FLOAT
+        value, tag = read_64(words, at + 1), INTEGER if kind == EQUAL_INTEGER else FLOAT
         key = number_key(tag, value)
         return key, key, equality_hash(tag, value)
     if kind == EQUAL_TIMESTAMP:
@@ -409,7 +406,7 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
             high = string_key(strings.heap, strings.offset[number], strings.length[number])
         return low, high, none
     if kind == INCLUDED:
-        return _included_hull(words, at, flags, strings)
+        return _included_hull(words, at, strings)
     if kind == EXCLUDED:
         if flags == OF_NUMBERS:
             return first_key(NUMBER_KEY), last_key(NUMBER_KEY), none
@@ -422,7 +419,7 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
         known = min(np.int64(strings.length[number]) * 8, 61)
         rest = (np.uint64(1) << np.uint64(61 - known)) - np.uint64(1)
         return low, low | rest, none
-    if kind >= PREFIX and kind <= SUBSTRING:
+    if kind >= PREFIX and kind <= LIKE:
         return first_key(STRING_KEY), last_key(STRING_KEY), none
     if kind == PYTHON:
         return np.uint64(read_64(words, at + 2)), np.uint64(read_64(words, at + 4)), none
@@ -432,19 +429,23 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
 
 
 @inner
-def _included_hull(words: U32, at: Int, flags: Int, strings: StringView) -> tuple[Int, Int, Int]:
+def list_key(words: U32, at: Int, i: Int, strings: StringView) -> Int:
+    """The order key of the i-th value of the list of the part at `at`."""
+    flags = np.int64(words[at]) & 63
+    item = read_64(words, at + 3 + 2 * i)
+    if flags == OF_NUMBERS:
+        return number_key(INTEGER if i < np.int64(words[at + 1]) else FLOAT, item)
+    if flags == OF_TIMESTAMPS:
+        return timestamp_key(item)
+    return string_key(strings.heap, strings.offset[item], strings.length[item])
+
+
+@inner
+def _included_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
     low = ~np.uint64(0)
     high = np.uint64(0)
-    first = np.int64(words[at + 1])
-    second = np.int64(words[at + 2])
-    for i in range(first + second):
-        item = read_64(words, at + 3 + 2 * i)
-        if flags == OF_NUMBERS:
-            key = number_key(INTEGER if i < first else FLOAT, item)
-        elif flags == OF_TIMESTAMPS:
-            key = timestamp_key(item)
-        else:
-            key = string_key(strings.heap, strings.offset[item], strings.length[item])
+    for i in range(np.int64(words[at + 1]) + np.int64(words[at + 2])):
+        key = list_key(words, at, i, strings)
         low = min(low, key)
         high = max(high, key)
     return low, high, np.uint64(0)
@@ -465,8 +466,7 @@ def constraints(
     A superset: what satisfies the record satisfies these. Returns the number of attributes."""
     words = records.words
     at = np.int64(records.offset[slot])
-    count = part_count(words, at)
-    at = parts_begin(words, at)
+    count, at = part_count(words, at), parts_begin(words, at)
     n = 0
     for _ in range(count):
         header = words[at]

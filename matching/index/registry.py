@@ -34,12 +34,12 @@ from pastforward.matching.index.records import (
     GEOMETRY,
     HAS_TOPIC,
     INCLUDED,
+    LIKE,
     NO_WORD,
     OF_STRINGS,
     PREFIX,
     PYTHON,
     STRINGS,
-    SUBSTRING,
     Parts,
     RecordView,
     checked_parts,
@@ -275,7 +275,7 @@ def _held_by(words: U32, offset: U32, slots: I32, strings: I32, topics: I32, pyt
         at = parts_begin(words, at)
         for _ in range(parts):
             kind = (words[at] >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= SUBSTRING):
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
                 if writing:
                     strings[counts[0]] = np.int32(words[at + 1])
                 counts[0] += 1
@@ -380,7 +380,7 @@ def renumber(
             header = to[at]
             to[at] = (np.uint32(attribute[header >> np.uint32(12)]) << np.uint32(12)) | (header & np.uint32(0xFFF))
             kind = (header >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= SUBSTRING):
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
                 to[at + 1] = np.uint32(string[to[at + 1]])
             elif kind == STRINGS:
                 for k in range(1, 3):
@@ -412,6 +412,7 @@ class Registry:
         self.python: list[Constraint | None] = []
         self.longest = 1  # parts of a record, at most
         self.has_disjunctions = False
+        self.has_keyed = False  # lists, or patterns that are not prefixes
         self._sorts = np.zeros(64, np.uint8)
         self._axes = np.zeros(0, np.int32)
         self._free_python: list[int] = []
@@ -540,6 +541,7 @@ class Registry:
         self._reserve(count, len(identities), words)
         self.longest = max(self.longest, most)
         self.has_disjunctions |= count > len(identities)
+        self.has_keyed |= bool(np.isin(parts.kind, (INCLUDED, r.SUFFIX, r.SUBSTRING, LIKE)).any())
         out = np.empty(count, np.int32)
         scratch = np.empty(longest, np.uint32)
         _add(
@@ -666,7 +668,8 @@ class Registry:
         found: list[tuple[str, Constraint | None]] = []
         for _ in range(parts):
             attribute = int(words[at]) >> 12
-            if not self._sorts[attribute] & AXIS:
+            implied = (int(words[at]) >> 7) & 31 == LIKE and int(words[at]) & r.IMPLIED
+            if not (self._sorts[attribute] & AXIS or implied):
                 found.append((self.names[attribute], constraint_of_part(words, at, self.strings, self.python)))
             at += 1 + int(payload(words, at))
         return found

@@ -4,7 +4,7 @@ Numbers, strings, times, shapes and topics are decided here; what needs a regula
 definition in Python, as UNSURE.
 """
 
-# ruff: noqa: SIM109, SIM110  (kernels spell out what Numba compiles best)
+# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 # mypy: disable-error-code="assignment, operator, arg-type, call-overload, return-value, no-any-return"
 # Numba widens and narrows numbers by rules of its own, which mypy does not know.
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.index.batch import NO_TIME, SAID_ABSENT, Batch
 from pastforward.matching.index.keys import OTHER, compare_numbers
+from pastforward.matching.index.like import like_holds
 from pastforward.matching.index.places import is_shape, shape_holds
 from pastforward.matching.index.records import (
     ADMITS_FALSE,
@@ -44,6 +45,7 @@ from pastforward.matching.index.records import (
     HIGH_OPEN,
     INCLUDED,
     INTERSECT,
+    LIKE,
     LOW_32,
     LOW_FLOAT,
     LOW_OPEN,
@@ -165,7 +167,12 @@ def _pattern_found(kind: Int, strings: StringView, pattern: Int, heap: U8, offse
         return equal_bytes(heap, offset, strings.heap, begin, size)
     if kind == SUFFIX:
         return equal_bytes(heap, offset + length - size, strings.heap, begin, size)
+    if not size:
+        return True
+    first = strings.heap[begin]
     for shift in range(length - size + 1):
+        if heap[offset + shift] != first:
+            continue
         if equal_bytes(heap, offset + shift, strings.heap, begin, size):
             return True
     return False
@@ -220,6 +227,12 @@ def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: In
     length = np.int64(batch.length[entry])
     if kind == STRINGS:
         return YES if _string_within(words, at, flags, strings, batch.heap, offset, length) else NO
+    if kind == LIKE:
+        pattern = np.int64(words[at + 1])
+        found = like_holds(
+            strings.heap, strings.offset[pattern], np.int64(strings.length[pattern]), batch.heap, offset, length
+        )
+        return YES if found != (flags & NEGATED != 0) else NO
     found = _pattern_found(kind, strings, np.int64(words[at + 1]), batch.heap, offset, length)
     return YES if found != (flags & NEGATED != 0) else NO
 
@@ -321,8 +334,15 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
 
 
 @inner
+def proven_slot(slot: Int) -> Int:
+    """How a candidate is written that needs no verification."""
+    return -slot - 1
+
+
+@inner
 def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U8) -> None:
-    """Candidates sorted by row. `where` has a cell per attribute, all -1, and is left so."""
+    """Candidates sorted by row; of those that are proven the slot is put right. `where` has a cell per attribute, all -1, and is left
+    so."""
     records = known.records
     n = len(rows)
     i = 0
@@ -336,10 +356,14 @@ def verify(known: Known, batch: Batch, rows: I32, slots: I32, where: I32, out: U
                 prefetch(records.offset, np.int64(slots[i + 2 * ahead]))
             if i + ahead < n:
                 # a record of five ranges has the length of a line, and lies across two
-                at = np.int64(records.offset[slots[i + ahead]])
+                at = np.int64(records.offset[max(slots[i + ahead], 0)])
                 prefetch(records.words, at)
                 prefetch(records.words, at + 15)
-            out[i] = record_holds(known, batch, row, np.int64(slots[i]), where)
+            if slots[i] < 0:
+                slots[i] = -slots[i] - 1
+                out[i] = YES
+            else:
+                out[i] = record_holds(known, batch, row, np.int64(slots[i]), where)
             i += 1
         for e in range(batch.start[row], batch.start[row + 1]):
             where[batch.attribute[e]] = -1
