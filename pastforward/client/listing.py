@@ -65,7 +65,7 @@ class Standing:
 
 
 @lru_cache(KNOWN)
-def _accept_condition(where: str | None, self_join: bool) -> None:
+def accept_condition(where: str | None, self_join: bool) -> None:
     """Of a subscription whose other fields its decoder has checked."""
     accept_subscription(Subscription("any", "any", where=where, self_join=self_join))
 
@@ -150,7 +150,7 @@ class Listing:
             read = decode_subscription(key, value, self._registry)
             assert isinstance(read, Subscription)
             if isinstance(read.where, str | None):
-                _accept_condition(read.where, read.self_join)
+                accept_condition(read.where, read.self_join)
             else:
                 accept_subscription(read)
         except SchemaError:
