@@ -17,6 +17,7 @@ from rich.table import Table
 
 from pastforward import topics
 from pastforward.broker import bootstrap_of
+from pastforward.cli.interrupts import interruptible
 from pastforward.cli.options import CONNECTION, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.cli.suggest import Commands
@@ -47,14 +48,18 @@ def _spark(settings: Settings, cores: int | None, *, kafka: bool = False) -> Ite
     if kafka:
         topics.connect(settings, bootstrap_of(settings))
 
-    logging.basicConfig(level=logging.WARNING, handlers=[RichHandler(console=Console(stderr=True), show_path=False)])
+    handler = RichHandler(console=Console(stderr=True), show_path=False)
+    # what Spark's connection logs is in the error that it raises; of an interrupt it would show a traceback
+    handler.addFilter(lambda record: "py4j" not in record.pathname)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     console = Console(stderr=True)
-    with console.status("starting Spark"):
-        session = make_session(settings, cores)
-    try:
-        yield session
-    finally:
-        session.stop()
+    with interruptible():
+        with console.status("starting Spark"):
+            session = make_session(settings, cores)
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:

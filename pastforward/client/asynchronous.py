@@ -270,6 +270,7 @@ class AsyncClient:
     publish = _call(Client.publish)
     publish_many = _call(Client.publish_many)
     publication = _call(Client.publication)
+    try_condition = _call(Client.try_condition)
     best_offers = _stream(Client.best_offers)
     refusals = _stream(Client.refusals)
     fault = _call(Client.fault)

@@ -15,11 +15,11 @@ from pastforward import broker, topics
 from pastforward.client.arguments import changed, check_where, checked_attributes, checked_body
 from pastforward.client.complete import Completion
 from pastforward.client.delivery import Delivery, Key, Receipt
-from pastforward.client.dictionaries import PlainWriter, new_names, publication_of
+from pastforward.client.dictionaries import PlainWriter, new_names, publication_of, subscription_of
 from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.handle import Handle
 from pastforward.client.letters import check_sendable, fault
-from pastforward.client.listing import Listing, Standing
+from pastforward.client.listing import Listing, Standing, accept_condition
 from pastforward.client.moments import Instant, Moment, micros, now_micros
 from pastforward.client.notification import Notification
 from pastforward.client.offsets import Offsets
@@ -123,9 +123,31 @@ class Client:
             begin = self._ends_of(record.subscriber_id)
         except BrokerError as error:
             raise DeliveryError([(name, str(error))]) from error
-        receipts: list[Receipt] = []
+        receipts: dict[str, Receipt] = {}
         self._delivery.send(self._topics.subscriptions, [(name, value)], receipts)
-        return Handle(self, record, receipts[0], begin)
+        return Handle(self, record, receipts[name], begin)
+
+    def subscribe_many(self, subscriptions: Iterable[Subscription | Mapping[str, Any]]) -> list[Handle]:
+        """Pipelined, all of them or an error. A dictionary has what `subscribe` takes. One that is wrong is refused before any is sent."""
+        self._check_open("subscriptions were sent")
+        records = [subscription_of(each, self._now(), self._names) for each in subscriptions]
+        sent: list[tuple[str, bytes | None]] = []
+        for record in records:
+            sent.append((record.subscription_id, encode(record, registry=self._registry)))
+            if record.self_join or not isinstance(record.where, str | None):
+                self._rules.accept(partial(accept_subscription, record), record.self_join)
+            else:
+                accept_condition(record.where, False)
+        name = self._topics.notifications
+        partitions = self._offsets.partitions(name)
+        begin = self._offsets.ends(name, partitions)
+        receipts: dict[str, Receipt] = {}
+        self._delivery.send(self._topics.subscriptions, sent, receipts)
+        places = (partition_of(record.subscriber_id.encode(), len(partitions)) for record in records)
+        return [
+            Handle(self, record, receipts[record.subscription_id], (at, begin[at]))
+            for record, at in zip(records, places, strict=True)
+        ]
 
     def unsubscribe(self, subscription_id: str) -> None:
         """An id that nobody subscribed under has no effect."""

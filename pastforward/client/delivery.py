@@ -62,9 +62,9 @@ class Delivery:
         return len(self._producer)
 
     def send(
-        self, topic: str, records: Iterable[tuple[Key, bytes | None]], receipts: list[Receipt] | None = None
+        self, topic: str, records: Iterable[tuple[Key, bytes | None]], receipts: dict[str, Receipt] | None = None
     ) -> int:
-        """`receipts`: is given those of the records, in the order in which Kafka took them."""
+        """`receipts`: is given those of the records, by key; of several records of a key that of the last."""
         if self._closed:
             raise ClientClosed(f"a record was sent to {topic}")
         errors: list[tuple[str, str]] = []
@@ -80,7 +80,7 @@ class Delivery:
             partition, offset = message.partition(), message.offset()
             own(partition, offset)
             if receipts is not None:
-                receipts.append(Receipt(topic, partition, offset, message.timestamp()[1] * 1000))
+                receipts[message.key().decode()] = Receipt(topic, partition, offset, message.timestamp()[1] * 1000)
 
         own = self.own.adder(topic)
         count = 0

@@ -65,17 +65,27 @@ class Standing:
 
 
 @lru_cache(KNOWN)
-def _accept_condition(where: str | None, self_join: bool) -> None:
+def accept_condition(where: str | None, self_join: bool) -> None:
     """Of a subscription whose other fields its decoder has checked."""
     accept_subscription(Subscription("any", "any", where=where, self_join=self_join))
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The version of an id that stands after all that was read. `value` None: withdrawn."""
+    """The version of an id that stands after all that was read. `value` and `record` None: withdrawn."""
 
     order: tuple[int, int, int]  # arrival, partition, offset
     value: bytes | None
+    record: Subscription | None
+
+
+def _standing(entry: _Entry, now: int) -> Standing | None:
+    read = entry.record
+    if read is None:
+        return None
+    arrival, partition, offset = entry.order
+    state: State = "ended" if read.ends_at is not None and read.ends_at <= now else "live"
+    return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
 
 
 class Listing:
@@ -96,8 +106,9 @@ class Listing:
         """All of them, or those of a subscriber, by id."""
         there = self._offsets.partitions(self._names.subscriptions)
         entries = self._entries(there, None)
-        found = (self._standing(key, entry) for key, entry in sorted(entries.items()) if entry.value is not None)
-        return [each for each in found if subscriber_id is None or each.subscriber_id == subscriber_id]
+        now = self._now()
+        found = (_standing(entry, now) for _, entry in sorted(entries.items(), key=lambda pair: pair[0]))
+        return [each for each in found if each is not None and subscriber_id in (None, each.subscriber_id)]
 
     def subscription(self, name: str) -> Standing | None:
         """From the partition that its key has, and only if there is none, from the others: clients may differ."""
@@ -107,7 +118,7 @@ class Listing:
         for partitions in ((own,), tuple(p for p in there if p != own)):
             entry = self._entries(partitions, key).get(key)
             if entry is not None:
-                return None if entry.value is None else self._standing(key, entry)
+                return _standing(entry, self._now())
         return None
 
     def publication(self, name: str, topic: str | None = None) -> Publication | None:
@@ -141,28 +152,23 @@ class Listing:
             value, before = message.value(), entries.get(key)
             if before is not None and (before.order > order or before.value == value):
                 continue
-            if value is None or self._is_accepted(key, value):
-                entries[key] = _Entry(order, value)
+            record = None if value is None else self._accepted(key, value)
+            if value is None or record is not None:
+                entries[key] = _Entry(order, value, record)
         return entries
 
-    def _is_accepted(self, key: bytes, value: bytes) -> bool:
+    def _accepted(self, key: bytes, value: bytes) -> Subscription | None:
+        """The record; None: it was refused."""
         try:
             read = decode_subscription(key, value, self._registry)
             assert isinstance(read, Subscription)
             if isinstance(read.where, str | None):
-                _accept_condition(read.where, read.self_join)
+                accept_condition(read.where, read.self_join)
             else:
                 accept_subscription(read)
         except SchemaError:
-            return False
-        return True
-
-    def _standing(self, key: bytes, entry: _Entry) -> Standing:
-        read = decode_subscription(key, entry.value, self._registry)
-        assert isinstance(read, Subscription)
-        arrival, partition, offset = entry.order
-        state: State = "ended" if read.ends_at is not None and read.ends_at <= self._now() else "live"
-        return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
+            return None
+        return read
 
     def published(self, since: int) -> Iterator[Publication]:
         """What arrived since a moment and can be read; without an id with the one that the router makes."""

@@ -179,7 +179,7 @@ class Delivery:
         self.own = Own()
 
     def send(
-        self, topic: str, records: Iterable[tuple[Key, bytes | None]], receipts: list[Receipt] | None = None
+        self, topic: str, records: Iterable[tuple[Key, bytes | None]], receipts: dict[str, Receipt] | None = None
     ) -> int:
         if self._closed:
             raise ClientClosed(f"a record was sent to {topic}")
@@ -188,7 +188,7 @@ class Delivery:
             record = self._logs.append(topic, key.encode() if isinstance(key, str) else key, value)
             own(ALONE, record.offset())
             if receipts is not None:
-                receipts.append(Receipt(topic, ALONE, record.offset(), record._stamp * 1000))
+                receipts[str(key)] = Receipt(topic, ALONE, record.offset(), record._stamp * 1000)
             self._take(topic, record)
             count += 1
         return count

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pastforward import Point, SchemaError
+from pastforward import Point, SchemaError, Subscription
 from pastforward.client.dictionaries import PlainWriter, new_names, publication_of
 from pastforward.schemas import decode_publication, encode
 from pastforward.schemas.acceptance import accept_publication
@@ -113,6 +113,32 @@ def test_dictionaries_are_published(pastforward: System) -> None:
     made = client.publication(found[2].publication_id)
     assert made is not None
     assert made.expires_at == pastforward.clock.now.micros + 60_000_000
+
+
+def test_subscriptions_come_as_dictionaries_too(pastforward: System) -> None:
+    client = pastforward.client()
+    client.publish({"x": 2}, topic="1", publication_id="before")
+    handles = client.subscribe_many(
+        [
+            {"subscriber_id": "anna", "where": "x > 1", "topic": "1", "starts_at": "-1m"},
+            {"subscriber_id": "ben", "subscription_id": "ben's", "where": "x > 2"},
+            Subscription("cleo's", "cleo", where="x > 0", starts_at=0),
+        ]
+    )
+    found = [[each.publication_id for each in handle.take(9, 0.0)] for handle in handles]
+    assert found == [["before"], [], ["before"]]
+    assert handles[1].subscription_id == "ben's"
+    assert [each.version for each in handles] == ["0-0", "0-1", "0-2"]
+    assert len(client.subscriptions()) == 3
+    for wrong, says in (
+        ({"subscriber_id": "anna", "wehre": "x > 1"}, "did you mean where"),
+        ({"where": "x > 1"}, "who is notified"),
+        ({"subscriber_id": "anna", "where": "x >"}, "at character 4"),
+        ({"subscriber_id": "anna", "topic": "1..2"}, "empty component"),
+    ):
+        with pytest.raises(SchemaError, match=says):
+            client.subscribe_many([{"subscriber_id": "dora"}, wrong])
+    assert len(client.subscriptions()) == 3  # nothing was sent with it
 
 
 def test_made_names_are_made_once() -> None:

@@ -136,7 +136,8 @@ def test_refusals_are_those_of_the_client_that_sent_them(
         assert {each.name for each in found} == {"of one", "of one again"}
         assert {each.kind for each in found} == {"bad_condition"}
         assert next(other.refusals(timeout=PATIENCE)).name == "of the other"
-        everyones = client.refusals(everyone=True, since=found[0].arrived_at, timeout=PATIENCE)
+        first = min(each.arrived_at for each in found)
+        everyones = client.refusals(everyone=True, since=first, timeout=PATIENCE)
         names: set[str | None] = set()
         while not names >= {"of one", "of the other", "of one again"}:
             names.add(next(everyones).name)
