@@ -144,31 +144,30 @@ class ChunkReader:
         marker = _marker(header)
         row = 0
         while True:
-            entries = self.entries
-            row = read_avro.read_rows(
-                self.data, self.spans, row, number, marker, program.steps, program.symbols, program.nodes,
-                program.children, program.value_tags, self.text_at, self.text_length, self.longs, self.smalls, self.result,
-                self._table, SEED, self._names, entries.name, entries.tag, entries.bits, entries.length, self.items,
-                self.fill,
-            )  # fmt: skip
+            row = read_avro.read_rows(self.data, row, number, marker, tuple(program), *self._into())
             if row == len(self):
                 return
             self._grow(row)
 
     def _read_json(self) -> None:
-        program = json_program(self.name)
+        program, numbers = json_program(self.name), np.zeros(8)
         row = 0
         while True:
-            entries = self.entries
-            row = read_json.read_rows(
-                self.data, self.spans, row, _JSON_PASS, program.field_text, program.field_ends, program.field_steps,
-                program.symbol_text, program.symbol_ends, program.symbol_rows, self.text_at, self.text_length, self.longs,
-                self.smalls, self.result, self._table, SEED, self._names, entries.name, entries.tag, entries.bits,
-                entries.length, self.fill,
-            )  # fmt: skip
+            row = read_json.read_rows(self.data, row, _JSON_PASS, tuple(program), *self._into(), numbers)
             if row == len(self):
                 return
             self._grow(row)
+
+    def _into(self) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+        """What the kernels fill: see `kernels.columns`."""
+        entries = self.entries
+        return (
+            (
+                self.spans, self.text_at, self.text_length, self.longs, self.smalls, self.result, self.items, self.fill,
+            ),
+            (self._table, SEED, self._names),
+            (entries.name, entries.tag, entries.bits, entries.length),
+        )  # fmt: skip
 
     def _grow(self, row: int) -> None:
         """Makes room for all that a row may hold, going by its size, and doubles at least what has to grow."""

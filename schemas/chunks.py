@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pastforward.columns.texts import as_kernel
-from pastforward.columns.times import NEVER
 from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.matching.conditions.values import Value
@@ -250,7 +249,7 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
     version = reader.longs[program.VERSION : program.VERSION + 3]
     fill_rendezvous(
-        reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version, NEVER
+        reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version
     )  # fmt: skip
     return RendezvousColumns(
         reader.ok(),
@@ -341,9 +340,11 @@ def _input_reader(
     reader.read(values, registry, json=True)
     spare_at = len(reader.data) - spare if made_up else -1
     conditions = finish_rows(
-        reader.data, reader.behind_at, sizes, spare_at, partition, offset, not made_up, reader.text_at[program.ID],
-        reader.text_length[program.ID], reader.text_length[program.PARTY], reader.longs[program.BEGIN],
-        reader.longs[program.END], reader.smalls[program.WHERE], reader.result, reader.fill,
+        reader.data, reader.behind_at, sizes, spare_at, partition, offset, not made_up,
+        (
+            reader.text_at[program.ID], reader.text_length[program.ID], reader.text_length[program.PARTY],
+            reader.longs[program.BEGIN], reader.longs[program.END], reader.smalls[program.WHERE], reader.result, reader.fill,
+        ),
     )  # fmt: skip
     return reader, _input_where(reader) if conditions else [None] * len(reader)
 
@@ -373,7 +374,7 @@ def _put_long(reader: ChunkReader, column: int, row: int, value: int | None) -> 
 
 def _fill_input(reader: ChunkReader, arrived_at: Longs) -> None:
     topics, longs = reader.text_length[program.TOPIC], reader.longs
-    fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at, NEVER)
+    fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at)
 
 
 def _carried(contents: dict[int, Content], rows: int) -> tuple[Contents, Longs]:

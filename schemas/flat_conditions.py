@@ -40,8 +40,8 @@ def flat_conditions(forms: Forms, rows: npt.NDArray[np.int64]) -> tuple[Flat, np
     read = np.zeros(len(rows), np.bool_)
     heap = as_kernel(forms.heap, np.uint8)
     kernel.read_conditions(
-        heap, as_kernel(forms.at[rows], np.int64), length, first, start, name, kind, flags, low, high, text_at, text_length,
-        table, SEED, name_at, name_length, fill, read,
+        heap, as_kernel(forms.at[rows], np.int64), length, (first, start),
+        (name, kind, flags, low, high, text_at, text_length), (table, SEED, name_at, name_length), fill, read,
     )  # fmt: skip
     used, disjuncts, texts, names = fill.tolist()
     return (

@@ -18,6 +18,8 @@ from pastforward.schemas.definitions import Definition, current
 from pastforward.schemas.kernels import columns as op
 from pastforward.schemas.kernels import read_avro as kind
 from pastforward.schemas.kernels import text as check
+from pastforward.schemas.kernels.read_avro import Program as AvroProgram
+from pastforward.schemas.kernels.read_json import Program as JsonProgram
 from pastforward.schemas.subschema import bare_name, named_types
 
 # Columns of text.
@@ -173,17 +175,6 @@ _SHAPES: Final = {
 
 class Unsupported(Exception):
     """The kernels cannot read this schema; the plain path can."""
-
-
-@dataclass
-class AvroProgram:
-    """Tables for `kernels.read_avro.read_rows`."""
-
-    steps: npt.NDArray[np.int32]
-    symbols: npt.NDArray[np.int32]
-    nodes: npt.NDArray[np.int32]
-    children: npt.NDArray[np.int32]
-    value_tags: npt.NDArray[np.uint8]
 
 
 @dataclass
@@ -394,18 +385,6 @@ def avro_program(definition: Definition) -> AvroProgram | None:
         np.array(compiler.children, dtype=np.int32),
         np.array(compiler.value_tags or [], dtype=np.uint8),
     )
-
-
-@dataclass
-class JsonProgram:
-    """Tables for `kernels.read_json.read_rows`."""
-
-    field_text: npt.NDArray[np.uint8]
-    field_ends: npt.NDArray[np.int64]
-    field_steps: npt.NDArray[np.int32]
-    symbol_text: npt.NDArray[np.uint8]
-    symbol_ends: npt.NDArray[np.int64]
-    symbol_rows: npt.NDArray[np.int64]
 
 
 @cache

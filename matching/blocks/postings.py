@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.attributes import FLOAT, INTEGER, STRING, TIMESTAMP
+from pastforward.columns.hashing import mix
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Float, Int
@@ -41,7 +42,7 @@ from pastforward.matching.blocks.view import (
     Blocks,
 )
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.keys import OTHER, equality_hash, mix
+from pastforward.matching.index.keys import OTHER, equality_hash
 from pastforward.matching.index.like import ESCAPE, ONE, RUN
 from pastforward.matching.index.records import (
     INCLUDED,

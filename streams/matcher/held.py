@@ -89,12 +89,15 @@ class Befores:
         ends = np.zeros(len(some) + 1, np.int64)
         joins = self._columns.self_join
         suffix = 1 + np.maximum(self._columns.topic.length[rows], 0).astype(np.int64)
-        packed_ends(first, last, rows, joins, payloads.data, payloads.at, ids.at, suffix, values.at, ends)
+        found, taken, named, put = (
+            (first, last),
+            payloads[:],
+            ids[:],
+            values[:],
+        )  # plain tuples, which Numba takes at once
+        packed_ends(found, rows, joins, taken, named, suffix, put, ends)
         out = np.empty(int(ends[-1]), np.uint8)
-        pack_all(
-            first, last, rows, joins, payloads.data, payloads.at, ids.data, ids.at, suffix, values.data, values.at, ends,
-            out,
-        )  # fmt: skip
+        pack_all(found, rows, joins, taken, named, suffix, put, (out, ends))
         return some, Packed(out, ends)
 
 

@@ -70,13 +70,13 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
 def _names(chunk: Chunk, rows: Rows) -> Texts:
     """What the store knows rows by: an event by its id and topic, a subscription by its id."""
     columns = chunk.columns
-    ids, topics = columns.id.for_kernel(), columns.topic.for_kernel()
+    ids, topics = columns.id.for_kernel()[:], columns.topic.for_kernel()[:]  # plain tuples, which Numba takes at once
     published = columns.kind == PUBLICATION
     rows = np.require(rows, np.int64, ("C", "W"))
     ends = np.zeros(len(rows) + 1, np.int64)
     event_ends(ids[2], topics[2], published, rows, ends)
     names = np.empty(int(ends[-1]), np.uint8)
-    event_names(*ids, *topics, published, rows, ends, names)
+    event_names(ids, topics, published, rows, ends, names)
     return Packed(names, ends).texts()
 
 

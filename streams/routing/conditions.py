@@ -3,6 +3,8 @@
 Row `i` has the disjuncts `first[i]:first[i + 1]`, disjunct `d` the constraints `start[d]:start[d + 1]`. A constraint has the
 constants `constants[constraint.begin:constraint.end]`: its low end if it has one, its high end if it has one, then what it
 includes, or, if it lists nothing, what it excludes. A constant is what `columns.attributes` says of an entry.
+
+Replaces the plain reading of a normal form: 280 us for three predicates; this takes 0.35 us (`pastforward bench routing`).
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Names:
             np.empty(size // _SMALLEST_CONSTANT, CONSTANT),
             heap,
         )
-        _read(*found, len(self._joined), self._table, SEED, self._at, self._length)
+        _read(tuple(found), len(self._joined), (self._table, SEED, self._at, self._length))
         return found
 
 
@@ -106,10 +108,9 @@ def _long(heap: U8, at: Any) -> Any:
 
 
 @kernel
-def _read(
-    first: I64, start: I64, constraints: Any, constants: Any, heap: U8, at: Any, table: I32, seed: Any,
-    name_at: I64, name_length: I64,
-) -> None:  # fmt: skip
+def _read(conditions: Any, at: Any, names: Any) -> None:
+    """`names`: the table, its seed, and where each name lies; see `schemas.kernels.names`."""
+    first, start, constraints, constants, heap = conditions
     d = 0
     c = 0
     k = 0
@@ -121,21 +122,27 @@ def _read(
                 count, at = _long(heap, at)
                 while count:
                     for _ in range(count):
-                        constraint = constraints[c]
-                        length, at = _long(heap, at)
-                        constraint.name = table[find_slot(heap, at, length, table, seed, name_at, name_length)]
-                        if constraint.name == UNKNOWN and _is_of_previous(heap, at, length):
-                            constraint.name = OF_PREVIOUS
-                        constraint.begin = k
-                        at, k = _limits(heap, at + length, constraint, constants, k)
-                        constraint.end = k
-                        at = _skip_tests(heap, _skip_patterns(heap, at))
+                        at, k = _read_constraint(heap, at, names, constraints[c], constants, k)
                         c += 1
                     count, at = _long(heap, at)
                 d += 1
                 start[d] = c
             disjuncts, at = _long(heap, at)
         first[row + 1] = d
+
+
+@inlined
+def _read_constraint(heap: U8, at: Any, names: Any, constraint: Any, constants: Any, k: int) -> Any:
+    """Where it ends, and the number of constants so far."""
+    table, seed, name_at, name_length = names
+    length, at = _long(heap, at)
+    constraint.name = table[find_slot(heap, at, length, table, seed, name_at, name_length)]
+    if constraint.name == UNKNOWN and _is_of_previous(heap, at, length):
+        constraint.name = OF_PREVIOUS
+    constraint.begin = k
+    at, k = _limits(heap, at + length, constraint, constants, k)
+    constraint.end = k
+    return _skip_tests(heap, _skip_patterns(heap, at)), k
 
 
 @inlined

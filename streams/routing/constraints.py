@@ -132,11 +132,11 @@ class Constraints(Scheme):
     def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
         if not self.axes:
             return Placement.alike(self.everywhere, len(subscriptions))
-        conditions, numbers = self._names.read(subscriptions.conditions), text_hashes(subscriptions.ids)
-        semantics = as_kernel(subscriptions.semantics, np.uint8)
+        conditions = self._names.read(subscriptions.conditions)
+        stored = as_kernel(subscriptions.semantics, np.uint8), text_hashes(subscriptions.ids)
 
         def store(row: int, start: I64, out: I32) -> Any:
-            return store_cells(self._grid, self._runs, conditions, semantics, numbers, self.partitions, row, start, out)
+            return store_cells(self._grid, self._runs, conditions, stored, self.partitions, row, start, out)
 
         return Placement.filled(len(subscriptions), self.partitions, store)
 

@@ -1,4 +1,7 @@
-"""The kernel that finds the cell of each publication of a chunk, and what its twin for subscriptions shares with it."""
+"""The kernel that finds the cell of each publication of a chunk, and what its twin for subscriptions shares with it.
+
+Replaces `Constraints.publication`: 10 us with two attributes; this takes 0.13 us (`pastforward bench routing`).
+"""
 
 from __future__ import annotations
 

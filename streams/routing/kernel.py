@@ -1,4 +1,8 @@
-"""The kernel that routes a chunk of publications by rules in columns, and what its twin for subscriptions shares with it."""
+"""The kernel that routes a chunk of publications by rules in columns, and what its twin for subscriptions shares with it.
+
+Replaces `ContentScheme.publication`, one record at a time: 1.5 us (pan) to 6.4 us (iim) with two attributes; this takes 0.03 to 0.13 us
+(`pastforward bench routing`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import numpy.typing as npt
 from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.columns.hashing import k_combine, k_crc32, k_spread
 from pastforward.columns.kernel import kernel
-from pastforward.columns.texts import TextArrays
 from pastforward.matching.conditions.normal_form import Family
 from pastforward.streams.routing.columns import EntryColumns
 
@@ -143,13 +146,14 @@ def route_rows(
     rules: RuleColumns,
     rule: I32,
     entries: EntryColumns,
-    ids: TextArrays,
+    ids: Any,
     partitions: int,
     silence: int,
     start: I64,
     out: I32,
 ) -> int:
     """Returns how much of `out` is used. `seen[p]` is the last row that went to `p`, so that nothing is cleared."""
+    id_heap, id_at, id_length = ids
     seen = np.full(partitions, -1, np.int64)
     many = np.uint64(partitions)
     used = 0
@@ -208,7 +212,7 @@ def route_rows(
             if entries.start[row] == entries.start[row + 1]:
                 out[used] = silence
             else:
-                out[used] = np.int64(k_spread(k_crc32(ids.heap, ids.at[row], np.int64(ids.length[row]))) % many)
+                out[used] = np.int64(k_spread(k_crc32(id_heap, id_at[row], np.int64(id_length[row]))) % many)
             used += 1
         start[row + 1] = used
     return used

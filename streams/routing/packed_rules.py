@@ -54,13 +54,11 @@ class PackedRules:
         return Placement(start, partition[:used])
 
     def store(self, subscriptions: Subscriptions) -> Placement:
-        conditions, numbers = self._names.read(subscriptions.conditions), text_hashes(subscriptions.ids)
-        semantics = as_kernel(subscriptions.semantics, np.uint8)
+        conditions = self._names.read(subscriptions.conditions)
+        stored = as_kernel(subscriptions.semantics, np.uint8), text_hashes(subscriptions.ids)
 
         def store(row: int, start: I64, out: I32) -> Any:
-            return store_rows(
-                self._columns, conditions, semantics, numbers, self._partitions, self._silence, row, start, out
-            )
+            return store_rows(self._columns, conditions, stored, self._partitions, self._silence, row, start, out)
 
         return Placement.filled(len(subscriptions), self._partitions, store)
 

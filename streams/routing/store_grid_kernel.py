@@ -1,6 +1,9 @@
 """The kernel that finds the owners of all cells that a subscription reaches: the twin of `Constraints.subscription`.
 
 Along each axis the cells of a disjunct are runs, of which each ends before the next begins.
+
+Replaces `Constraints.subscription`: 17 us for a condition of three predicates; this takes 1.1 us, reading the condition included
+(`pastforward bench routing`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from pastforward.streams.routing.store_kernel import fill_everywhere, mark, sort
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 _NULL: Final = int(Family.NULL)
 _ANY: Final = int(Family.ANY)
@@ -57,14 +59,14 @@ def store_cells(
     grid: Grid,
     owners: Owners,
     conditions: Conditions,
-    semantics: U8,
-    numbers: U64,
+    stored: Any,
     partitions: int,
     row: int,
     start: I64,
     out: I32,
 ) -> int:
     """As `store_rows`."""
+    semantics, numbers = stored
     axes = len(owners.size)
     seen = np.full(partitions, -1, np.int64)
     room = owners.size.sum()
