@@ -546,7 +546,7 @@ class Bench:
 
     def add(self, figure: Figure) -> None:
         self.figures.append(figure)
-        console.print(f"{figure.load}: {figure.what}: {figure.value:,.1f} {figure.unit}")
+        console.print(f"{figure.load}: {figure.what}: {figure.value:,.{2 if figure.value < 100 else 0}f} {figure.unit}")
 
     def runs(self) -> dict[str, Callable[[], None]]:
         made: tuple[Callable[[], None], ...] = (
@@ -591,7 +591,7 @@ def table(figures: list[Figure]) -> Table:
             each.load,
             each.what,
             f"[{colour}]{each.value:,.{digits}f} {each.unit}[/]",
-            "" if each.wanted is None else f"{sign} {each.wanted:,.0f}",
+            "" if each.wanted is None else f"{sign} {each.wanted:,.{1 if each.wanted < 1 else 0}f}",
             ", ".join(f"{name} {value:,.0f}" for name, value in each.beside.items()),
         )
     return made
