@@ -218,6 +218,7 @@ def unpost(blocks: Blocks, slot: Int) -> None:
         state[FREE_POSTING] = posting
         state[LIVE_POSTINGS] -= 1
         posting = more
+    blocks.home[slot] = 0  # or a published condition, which asks all that are posted, would find it
     state[POSTED] -= 1
     state[LIVE] -= 1
 

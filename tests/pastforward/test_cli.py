@@ -216,7 +216,7 @@ def test_doctor_hides_secrets_and_names_what_is_missing(command: Command, tmp_pa
     done = command("doctor", environment=environment, cwd=tmp_path)
     assert done.returncode == 1
     assert "hush" not in done.stdout
-    assert "make setup" in done.stdout
+    assert "pastforward setup" in done.stdout
 
 
 @pytest.mark.broker
