@@ -35,7 +35,7 @@ def found(index: Index, attributes: dict[str, Any], where: str) -> list[Any]:
 def test_what_was_removed_does_not_meet_a_published_condition(condition: str, semantics: Any) -> None:
     parsed = Condition.parse(condition)
     index = Index()
-    index.add(0, "y = 7")  # stays, so that the index is not empty
+    index.add(0, "stays = 1")  # it does, so that the index is not empty
     for number in range(1, 40):
         index.add(number, parsed, semantics=semantics)
     for number in range(1, 40):
