@@ -29,6 +29,7 @@ from pastforward.spark_batch.position import ingested
 from pastforward.spark_batch.publisher import Publisher
 from pastforward.spark_batch.requests import read_requests
 from pastforward.spark_batch.tables import OUTBOX, Places, ensure_outbox, ensure_publications, read_publications
+from tests.outside import PATIENCE
 from tests.spark_batch.conftest import MakeSettings
 from tests.spark_batch.requests import FAR, ask, stand
 
@@ -240,7 +241,11 @@ def test_the_outbox_answers_the_request_that_its_rows_were_made_for(
     publisher = Publisher(settings, broker.bootstrap)
     sent = publisher.publish(places, runs(places), requests, versions)
     publisher.close()
-    told = [message.value() for message in read_topic(settings, broker.bootstrap, "outbox.notifications")]
+    # a commit is answered before the markers of its transaction are in the log, and readers wait for these
+    told: list[bytes | None] = []
+    deadline = time.monotonic() + PATIENCE
+    while not told and time.monotonic() < deadline:
+        told = [message.value() for message in read_topic(settings, broker.bootstrap, "outbox.notifications")]
     assert told == [b"answer", b"its own", b"of the version in force"]
     assert (sent.requests, sent.notifications) == (4, 3)
     left = read_requests(settings, broker.bootstrap, None).open
