@@ -103,12 +103,9 @@ bench: ## every figure that the documents state
 	@$(TOGETHER) for-tests
 	$(BIN)/pastforward bench all
 
-# Tests that draw two thousand logs in their long form.
-DRAWN := tests/streams/matcher/test_engine.py tests/streams/stages/test_guard.py
 soak: ## the long forms of the kill tests
 	@$(TOGETHER) for-tests
 	HYPOTHESIS_SOAK=1 $(BIN)/pytest -m soak --timeout 7200
-	HYPOTHESIS_SOAK=1 $(BIN)/pytest --timeout 7200 $(DRAWN)
 
 clean: ## everything that set-up and runs have made
 	rm -rf $(VENV) .links .jars .pastforward build dist *.egg-info */build */*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
