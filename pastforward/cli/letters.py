@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 from rich.console import Console
@@ -13,6 +12,7 @@ from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.cli.suggest import Commands
 from pastforward.client import Client, Moment, Refusal
+from pastforward.client.fields import letter_fields
 from pastforward.errors import UserError
 from pastforward.settings import Settings
 
@@ -47,11 +47,11 @@ def list_(settings: Settings, since: Moment, kind: str | None, limit: int | None
     shown = found[-most:] if most else found
     if as_json:
         for each in shown:
-            click.echo(json.dumps(as_fields(each, settings)))
+            click.echo(json.dumps(letter_fields(each, settings)))
         return
     table = Table("letter", "arrived", "record", "kind", "reason", box=None, header_style="bold")
     for each in shown:
-        fields = as_fields(each, settings)
+        fields = letter_fields(each, settings)
         arrived = each.arrived_at.strftime("%Y-%m-%d %H:%M:%S")
         table.add_row(each.place, arrived, f"{fields['of']} {fields['id'] or '-'}", each.kind, each.reason)
     if shown:
@@ -73,7 +73,7 @@ def show(settings: Settings, letter: str, as_json: bool) -> None:
     with open_client(settings) as client:
         (found,) = _named(client, (letter,))
         again = client.fault(found)
-    fields = as_fields(found, settings)
+    fields = letter_fields(found, settings)
     value = found.letter.value
     fields["value"] = None if value is None else value.decode("utf-8", "backslashreplace")
     fields["sent again it would be"] = "taken" if again is None else f"refused: {again}"
@@ -154,17 +154,3 @@ def _named(client: Client, places: tuple[str, ...]) -> list[Refusal]:
                 f"there is no dead letter {place!r}; `pastforward dead-letters list` shows those that are kept"
             )
     return [found[place] for place in places]
-
-
-def as_fields(refusal: Refusal, settings: Settings) -> dict[str, Any]:
-    """`place` is that of the record, `letter` that of the dead letter."""
-    letter = refusal.letter
-    return {
-        "letter": refusal.place,
-        "arrived_at": refusal.arrived_at.isoformat(),
-        "of": letter.topic.removeprefix(settings.topic_prefix),
-        "place": f"{letter.partition}-{letter.offset}",
-        "id": refusal.name,
-        "kind": refusal.kind,
-        "reason": refusal.reason,
-    }

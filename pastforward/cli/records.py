@@ -19,6 +19,7 @@ from rich.text import Text
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.client import Instant, Moment, Notification, micros
+from pastforward.client.fields import record_fields
 from pastforward.columns.times import datetime_of
 from pastforward.columns.vocabulary import (
     DELIVERIES,
@@ -34,8 +35,6 @@ from pastforward.errors import UserError
 from pastforward.matching.conditions.printing import name_text, value_text
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Best, BestOffer, Content, Publication, SchemaError, decode_publication
-from pastforward.schemas.codec import finite_json, to_json
-from pastforward.schemas.plain import plain_content
 from pastforward.schemas.records import Prefer
 from pastforward.schemas.times import micros_of_text
 from pastforward.settings import Settings, parse_duration
@@ -328,20 +327,12 @@ def watch(
         )
         for number, record in enumerate(seen, 1):
             if as_json:
-                click.echo(json.dumps(_plain(record), default=str))
+                click.echo(json.dumps(record_fields(record), default=str))
                 sys.stdout.flush()
             else:
                 console.print(_offer_line(record) if isinstance(record, BestOffer) else _line(record))
             if count and number >= count:
                 return
-
-
-def _plain(record: Notification | BestOffer) -> dict[str, Any]:
-    fields = asdict(record.record if isinstance(record, Notification) else record)
-    if isinstance(record, Notification) and record.content is not None:
-        carried = json.loads(to_json(finite_json(plain_content(record.content))))  # as on the topic
-        fields["content"] = {name: value for name, value in carried.items() if value is not None}
-    return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
 def _offer_line(offer: BestOffer) -> Text:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 from rich.console import Console
@@ -11,9 +10,9 @@ from rich.table import Table
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.cli.suggest import Commands
-from pastforward.client import Instant, Standing
+from pastforward.client import Instant
+from pastforward.client.fields import condition_of, subscription_fields
 from pastforward.errors import UserError
-from pastforward.schemas.acceptance import normal_form
 from pastforward.settings import Settings
 
 SHOWN = 100  # rows of a table, if nobody says otherwise
@@ -44,7 +43,7 @@ def list_(settings: Settings, subscriber: str | None, state: str | None, limit: 
     shown = found[:most] if most else found
     if as_json:
         for each in shown:
-            click.echo(json.dumps(as_fields(each)))
+            click.echo(json.dumps(subscription_fields(each)))
         return
     table = Table("subscription", "subscriber", "topic", "from", "to", "condition", box=None, header_style="bold")
     for each in shown:
@@ -78,43 +77,12 @@ def show(settings: Settings, subscription_id: str, as_json: bool) -> None:
     if found is None:
         raise UserError(f"there is no subscription {subscription_id!r}: withdrawn, or never sent")
     if as_json:
-        click.echo(json.dumps(as_fields(found)))
+        click.echo(json.dumps(subscription_fields(found)))
         return
     table = Table(show_header=False, box=None)
-    for name, value in as_fields(found).items():
+    for name, value in subscription_fields(found).items():
         table.add_row(name, "the root" if name == "topic" and not value else str(value))
     Console().print(table)
-
-
-def condition_of(standing: Standing) -> str:
-    """As SQL, also if it came in the structured form."""
-    where = standing.record.where
-    if where is None or isinstance(where, str):
-        return where or ""
-    from pastforward.matching import Condition
-
-    return str(Condition(normal_form(where)))
-
-
-def as_fields(standing: Standing) -> dict[str, Any]:
-    """Times as RFC 3339; what is left at its default is left out."""
-    record = standing.record
-    fields: dict[str, Any] = {
-        "subscription_id": record.subscription_id,
-        "subscriber_id": record.subscriber_id,
-        "state": standing.state,
-        "version": standing.version,
-        "arrived_at": standing.arrived_at.isoformat(),
-        "topic": record.topic,
-        "scope": record.scope,
-        "starts_at": standing.starts_at.isoformat(),
-        "ends_at": None if standing.ends_at is None else standing.ends_at.isoformat(),
-        "time": record.time,
-        "where": condition_of(standing) or None,
-        "semantics": record.semantics,
-        "self_join": record.self_join or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _time(moment: Instant) -> str:

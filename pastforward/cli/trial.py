@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import cast
 
 import click
 from rich.console import Console
@@ -11,10 +11,10 @@ from rich.console import Console
 from pastforward.cli.options import CONNECTION, open_client, with_settings
 from pastforward.cli.records import MOMENT
 from pastforward.client import Moment
+from pastforward.client.fields import content_text, trial_fields
 from pastforward.client.trial import Miss, Trial
 from pastforward.columns.vocabulary import Scope, Semantics
 from pastforward.matching.conditions.printing import value_text
-from pastforward.schemas import Publication
 from pastforward.settings import Settings
 
 MISSES = 5  # predicates that are shown
@@ -58,7 +58,7 @@ def trial(
             examples=examples,
         )
     if as_json:
-        click.echo(json.dumps(as_fields(found), default=str))
+        click.echo(json.dumps(trial_fields(found), default=str))
         return
     _print(found)
 
@@ -71,7 +71,7 @@ def _print(found: Trial) -> None:
     )
     say(f"a day: {found.a_day:,.0f}, if it goes on so")
     for example in found.examples:
-        say(f"  {example.publication_id} at {example.topic or 'the root'}  {_content(example)}", markup=False)
+        say(f"  {example.publication_id} at {example.topic or 'the root'}  {content_text(example)}", markup=False)
     if found.misses:
         say("missed by one predicate alone:")
     for miss in found.misses[:MISSES]:
@@ -90,32 +90,3 @@ def _missed(miss: Miss) -> str:
     by = "" if miss.distance is None else f", by {miss.distance:g}"
     nearest = "" if miss.nearest is None else f" ({miss.nearest.publication_id})"
     return f"{miss.predicate}: {miss.count:,} times; {met}{by}{nearest}"
-
-
-def _content(publication: Publication) -> str:
-    return " ".join(f"{name}={value_text(value)}" for name, value in sorted(publication.attributes.items()))
-
-
-def as_fields(found: Trial) -> dict[str, Any]:
-    return {
-        "since": found.since.isoformat(),
-        "until": found.until.isoformat(),
-        "seen": found.seen,
-        "matched": found.matched,
-        "a_day": found.a_day,
-        "examples": [
-            {"publication_id": each.publication_id, "topic": each.topic, "attributes": _content(each)}
-            for each in found.examples
-        ],
-        "misses": [
-            {
-                "predicate": miss.predicate,
-                "count": miss.count,
-                "value": miss.value,
-                "distance": miss.distance,
-                "nearest": None if miss.nearest is None else miss.nearest.publication_id,
-            }
-            for miss in found.misses
-        ],
-        "cost": found.cost._asdict(),
-    }

@@ -71,7 +71,7 @@ def accept_condition(where: str | None, self_join: bool) -> None:
 
 
 @dataclass(slots=True)
-class _Entry:
+class Entry:
     """The version of an id that stands after all that was read. `value` and `record` None: withdrawn."""
 
     order: tuple[int, int, int]  # arrival, partition, offset
@@ -79,7 +79,46 @@ class _Entry:
     record: Subscription | None
 
 
-def _standing(entry: _Entry, now: int) -> Standing | None:
+class Entries:
+    """The subscriptions that stand after the messages taken so far; refused records leave what was there in force."""
+
+    def __init__(self, registry: Registry | None, wanted: bytes | None = None) -> None:
+        """`wanted`: the one key that counts; None: all do."""
+        self._registry, self._wanted = registry, wanted
+        self._arrivals: dict[int, int] = {}
+        self.by_key: dict[bytes, Entry] = {}
+
+    def take(self, message: Any) -> bytes | None:
+        """The key, if another version stands under it now."""
+        partition, key = message.partition(), message.key()
+        arrival = self._arrivals[partition] = max(self._arrivals.get(partition, 0), message.timestamp()[1])
+        if key is None or (self._wanted is not None and key != self._wanted):
+            return None
+        order = (arrival, partition, message.offset())
+        value, before = message.value(), self.by_key.get(key)
+        if before is not None and (before.order > order or before.value == value):
+            return None
+        record = None if value is None else self._accepted(key, value)
+        if value is not None and record is None:
+            return None
+        self.by_key[key] = Entry(order, value, record)
+        return bytes(key)
+
+    def _accepted(self, key: bytes, value: bytes) -> Subscription | None:
+        """The record; None: it was refused."""
+        try:
+            read = decode_subscription(key, value, self._registry)
+            assert isinstance(read, Subscription)
+            if isinstance(read.where, str | None):
+                accept_condition(read.where, read.self_join)
+            else:
+                accept_subscription(read)
+        except SchemaError:
+            return None
+        return read
+
+
+def standing(entry: Entry, now: int) -> Standing | None:
     read = entry.record
     if read is None:
         return None
@@ -107,7 +146,7 @@ class Listing:
         there = self._offsets.partitions(self._names.subscriptions)
         entries = self._entries(there, None)
         now = self._now()
-        found = (_standing(entry, now) for _, entry in sorted(entries.items(), key=lambda pair: pair[0]))
+        found = (standing(entry, now) for _, entry in sorted(entries.items(), key=lambda pair: pair[0]))
         return [each for each in found if each is not None and subscriber_id in (None, each.subscriber_id)]
 
     def subscription(self, name: str) -> Standing | None:
@@ -118,7 +157,7 @@ class Listing:
         for partitions in ((own,), tuple(p for p in there if p != own)):
             entry = self._entries(partitions, key).get(key)
             if entry is not None:
-                return _standing(entry, self._now())
+                return standing(entry, self._now())
         return None
 
     def publication(self, name: str, topic: str | None = None) -> Publication | None:
@@ -138,37 +177,12 @@ class Listing:
                         return read
         return None
 
-    def _entries(self, partitions: tuple[int, ...], wanted: bytes | None) -> dict[bytes, _Entry]:
-        """What stands under each key, or under one: refused records leave what was there in force."""
-        entries: dict[bytes, _Entry] = {}
-        arrivals = dict.fromkeys(partitions, 0)
+    def _entries(self, partitions: tuple[int, ...], wanted: bytes | None) -> dict[bytes, Entry]:
+        """What stands under each key, or under one."""
+        entries = Entries(self._registry, wanted)
         for message in self._scan(self._names.subscriptions, partitions):
-            partition = message.partition()
-            arrival = arrivals[partition] = max(arrivals[partition], message.timestamp()[1])
-            key = message.key()
-            if key is None or (wanted is not None and key != wanted):
-                continue
-            order = (arrival, partition, message.offset())
-            value, before = message.value(), entries.get(key)
-            if before is not None and (before.order > order or before.value == value):
-                continue
-            record = None if value is None else self._accepted(key, value)
-            if value is None or record is not None:
-                entries[key] = _Entry(order, value, record)
-        return entries
-
-    def _accepted(self, key: bytes, value: bytes) -> Subscription | None:
-        """The record; None: it was refused."""
-        try:
-            read = decode_subscription(key, value, self._registry)
-            assert isinstance(read, Subscription)
-            if isinstance(read.where, str | None):
-                accept_condition(read.where, read.self_join)
-            else:
-                accept_subscription(read)
-        except SchemaError:
-            return None
-        return read
+            entries.take(message)
+        return entries.by_key
 
     def published(self, since: int) -> Iterator[Publication]:
         """What arrived since a moment and can be read; without an id with the one that the router makes."""
