@@ -246,10 +246,12 @@ class Partition:
         found: Found,
         value: Value | None = None,
         change: int | None = None,
+        *,
+        publisher: bool = True,
     ) -> None:
         publication = held.record
         told = [("subscriber", subscription.subscriber_id)]
-        if publication.publisher_id is not None:
+        if publisher and publication.publisher_id is not None:
             told.append(("publisher", publication.publisher_id))
         for role, recipient in told:
             found.notifications.append(
@@ -307,10 +309,11 @@ class Partition:
         before, auction.holder = auction.holder, holder
         if holder == before:
             return
-        # when nobody holds it any more, who held it last is told so, without a value
-        told = holder or before
-        assert told is not None
-        self._tell(told[0], auction.held, "best", found, None if holder is None else holder[1].value, offset)
+        # without a value: to who holds it no more. The publisher is told once of a change.
+        if before is not None and (holder is None or not _same_bidder(holder[0], before[0])):
+            self._tell(before[0], auction.held, "best", found, None, offset, publisher=holder is None)
+        if holder is not None:
+            self._tell(holder[0], auction.held, "best", found, holder[1].value, offset)
         found.offers.append(self._offer(auction, offset))
 
     def _offer(self, auction: Auction, offset: int, *, final: bool = False) -> BestOffer:
@@ -373,6 +376,10 @@ def query_of(record: CanonicalSubscription) -> oracle.Subscription:
 def offer_of(record: CanonicalPublication, previous: dict[str, Value]) -> oracle.Publication:
     where = ALWAYS if record.where is None else record.where
     return oracle.Publication(record.attributes, where, record.topic, record.published_at, record.expires_at, previous)
+
+
+def _same_bidder(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:
+    return (a.subscription_id, a.subscriber_id) == (b.subscription_id, b.subscriber_id)
 
 
 def overlap(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:

@@ -2,7 +2,8 @@
 
 A pair of disjuncts that fits (see `oracle`) leaves a range of values for the attribute: what both sides admit. Its upper end, or its
 lower end, is the bid; of several pairs the best counts. A range without an end on that side is no bid. An end that is not
-itself in the range counts as its limit: who pays less than 10 bids 10.
+itself in the range counts as its limit, and yields to the same end reached: who pays less than 10 bids 10, and gives way to who
+pays 10.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pastforward.columns.vocabulary import Semantics
-from pastforward.matching.conditions.merge import meet
+from pastforward.matching.conditions.merge import admits, meet
 from pastforward.matching.conditions.normal_form import ANY, Constraint, Disjunct, Family, NormalForm
 from pastforward.matching.conditions.oracle import Publication, Said, disjuncts_fit, offers
 from pastforward.matching.conditions.types import classify, value_of
@@ -21,10 +22,14 @@ _ORDERED: Final = (Family.BOOLEAN, Family.NUMBER, Family.STRING, Family.TIMESTAM
 
 
 class Bid(NamedTuple):
-    """Compares as a tuple. Bids of two families, which only a publication that leaves the attribute open can get, by family."""
+    """Compares as a tuple. Bids of two families, which only a publication that leaves the attribute open can get, by family.
+
+    `beside`: 0 if the constant is reached; -1 if the bid stays below it, 1 if it stays above.
+    """
 
     family: Family
     constant: Any
+    beside: int = 0
 
     @property
     def value(self) -> Value:
@@ -61,8 +66,14 @@ def _reach(wanted: Disjunct, offered: Mapping[str, Said], attribute: str, highes
     if met.included is not None:
         members: Any = met.included
         return Bid(met.family, (max if highest else min)(members))
-    end = met.high if highest else met.low
-    return None if end is None else Bid(met.family, end)
+    end: Any = met.high if highest else met.low
+    if end is None:
+        return None
+    if highest and met.family is Family.STRING and end.endswith("\0"):
+        end = end[:-1]  # up to `b` itself is below `b` and a zero character: see `normal_form`
+    if admits(met, end):
+        return Bid(met.family, end)
+    return Bid(met.family, end, -1 if highest else 1)
 
 
 def _constraint(said: Said) -> Constraint | None:

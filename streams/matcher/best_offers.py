@@ -272,9 +272,11 @@ class Auctions:
             heapq.heappush(self._times, (auction.holder[0].ends_at, auction.name))
         if auction.holder == before:
             return
-        told = auction.holder or before
-        assert told is not None
-        changes.notifications += _told(auction, told, changes)
+        holder = auction.holder
+        if before is not None and (holder is None or holder[0][:2] != before[0][:2]):
+            changes.notifications += _told(auction, before[0], None, changes, publisher=holder is None)
+        if holder is not None:
+            changes.notifications += _told(auction, *holder, changes)
         changes.offers.append(_offer(auction, changes))
 
     # ------------------------------------------------------------------------------------------ how it begins
@@ -299,10 +301,12 @@ def _discard(sets: defaultdict[str, set[str]], key: str, member: str) -> None:
         del sets[key]
 
 
-def _told(auction: Auction, told: tuple[Bidder, Bid], changes: Changes) -> Iterator[Notification]:
-    """To the subscriber and the publisher. Without a value: nobody holds it any more, and this one held it last."""
-    publication, (bidder, made) = auction.publication, told
-    recipients = [("subscriber", bidder.recipient), ("publisher", publication.publisher_id)]
+def _told(
+    auction: Auction, bidder: Bidder, made: Bid | None, changes: Changes, *, publisher: bool = True
+) -> Iterator[Notification]:
+    """To the subscriber and the publisher, who is told once of a change. Without a bid: this one holds it no more."""
+    publication = auction.publication
+    recipients = [("subscriber", bidder.recipient), ("publisher", publication.publisher_id if publisher else None)]
     for role, recipient in recipients:
         if recipient is not None:
             yield Notification(
@@ -324,7 +328,7 @@ def _told(auction: Auction, told: tuple[Bidder, Bid], changes: Changes) -> Itera
                 changes.log_time,
                 "best",
                 auction.earlier,
-                made.value if auction.holder is not None else None,
+                None if made is None else made.value,
                 None if bidder.ids_alone else content_of(publication, publication.where),
             )
 

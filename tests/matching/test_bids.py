@@ -17,8 +17,7 @@ from pastforward.matching.conditions.oracle import Publication
 LAST = 12  # above every constant: what admits it has no upper end
 
 predicates = st.one_of(
-    st.builds("x <= {}".format, st.integers(1, 9)),
-    st.builds("x >= {}".format, st.integers(1, 9)),
+    st.builds("x {} {}".format, st.sampled_from(["<", "<=", ">", ">="]), st.integers(1, 9)),
     st.builds("x BETWEEN {} AND {}".format, st.integers(1, 4), st.integers(4, 9)),
     st.builds("x IN ({}, {})".format, st.integers(1, 9), st.integers(1, 9)),
     st.sampled_from(["kind = 'a'", "kind = 'b'"]),
@@ -28,19 +27,23 @@ conditions = st.lists(st.lists(predicates, min_size=1, max_size=2), min_size=1, 
 )
 
 
-def tried(wanted: Condition, offered: Condition, highest: bool) -> int | None:
-    """Every pair of disjuncts that a value and a kind satisfy, and the last value that does so, if there is one."""
+def tried(wanted: Condition, offered: Condition, highest: bool) -> tuple[float, int] | None:
+    """Every pair of disjuncts that a value and a kind satisfy, and the last value that does so, if there is one. Halves stand for what
+    lies between two constants: where they come last, the constant beyond is the limit, which is not reached."""
     ends = []
     for mine in wanted.disjuncts:
         for other in offered.disjuncts:
             for kind in ("a", "b"):
                 fits = [
-                    x
-                    for x in range(-1, LAST + 1)
-                    if disjunct_holds(mine, {"x": x, "kind": kind}) and disjunct_holds(other, {"x": x, "kind": kind})
+                    x / 2
+                    for x in range(-1, 2 * LAST + 1)
+                    if disjunct_holds(mine, {"x": x / 2, "kind": kind})
+                    and disjunct_holds(other, {"x": x / 2, "kind": kind})
                 ]
-                if fits and (fits[-1] != LAST if highest else fits[0] != -1):
-                    ends.append(fits[-1] if highest else fits[0])
+                if fits and (fits[-1] != LAST if highest else fits[0] != -0.5):
+                    last = fits[-1] if highest else fits[0]
+                    beside = 0 if last == int(last) else -1 if highest else 1
+                    ends.append((last - beside / 2, beside))
     return (max if highest else min)(ends, default=None)
 
 
@@ -48,7 +51,31 @@ def tried(wanted: Condition, offered: Condition, highest: bool) -> int | None:
 def test_a_bid_is_the_last_value_that_both_admit(wanted: Condition, offered: Condition, highest: bool) -> None:
     publication = Publication({}, offered.disjuncts)
     found = bid(wanted.disjuncts, "intersect", publication, "x", highest=highest)
-    assert (None if found is None else found.constant) == tried(wanted, offered, highest)
+    assert (None if found is None else (found.constant, found.beside)) == tried(wanted, offered, highest)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "prefer"),
+    [
+        ("price <= 150", "price < 150", "highest"),
+        ("price < 150.5", "price <= 150", "highest"),
+        ("price >= 150", "price > 150", "lowest"),
+        ("price > 149", "price >= 150", "lowest"),
+        ("price <= 'm'", "price < 'm'", "highest"),
+        ("price <= 'm'", "price <= 'm' AND price LIKE '%x'", "highest"),
+        ("price <= TIMESTAMP '2026-01-01T00:00:00Z'", "price < TIMESTAMP '2026-01-01T00:00:00Z'", "highest"),
+    ],
+)
+def test_what_is_not_reached_yields(better: str, worse: str, prefer: str) -> None:
+    publication = Publication({}, Condition.parse("price IS NOT NULL").disjuncts)
+    highest = prefer == "highest"
+    first, second = (
+        bid(Condition.parse(each).disjuncts, "classical", publication, "price", highest=highest)
+        for each in (better, worse)
+    )
+    assert first is not None
+    assert second is not None
+    assert first > second if highest else first < second
 
 
 @pytest.mark.parametrize(
@@ -65,6 +92,8 @@ def test_a_bid_is_the_last_value_that_both_admit(wanted: Condition, offered: Con
         ("price IN (110, 130, 150)", "price BETWEEN 100 AND 140", {}, "highest", 130),
         ("price <= 110 AND kind = 'a' OR price <= 130 AND kind = 'b'", "price >= 100", {"kind": "b"}, "highest", 130),
         ("price <= 'm'", "price >= 'a'", {}, "lowest", "a"),
+        ("price <= 'm'", "price >= 'a'", {}, "highest", "m"),
+        ("price < 'm'", "price >= 'a'", {}, "highest", "m"),
         ("kind = 'a'", "price >= 100", {"kind": "a"}, "highest", None),
         (
             "price <= TIMESTAMP '2026-01-01T00:00:00Z'",

@@ -241,10 +241,12 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
             ends = clock.end(draw, starts, arrived)
             if expiries and draw(st.integers(0, 2)) == 0:  # together with an auction
                 ends = max(starts, draw(st.sampled_from(expiries)))
-            where = form(draw(st.sampled_from(["x <= 1", "x <= 2", "x <= 2", "x BETWEEN 1 AND 3"])))
+            where = form(
+                draw(st.sampled_from(["x <= 1", "x < 2", "x <= 2", "x <= 2", "x > 1 AND x < 3", "x BETWEEN 1 AND 3"]))
+            )
             record = CanonicalSubscription(
                 name,
-                name,
+                draw(st.sampled_from([name, name, "anna"])),
                 version,
                 topic,
                 "overlap",
