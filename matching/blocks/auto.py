@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pastforward.columns.addressed import pin
 from pastforward.matching.blocks import kernels
 from pastforward.matching.blocks import view as v
-from pastforward.matching.blocks.codes import ROOM, scratch
+from pastforward.matching.blocks.scratch import ROOM, scratch
 from pastforward.matching.blocks.tiling import MOST
 from pastforward.matching.blocks.view import Blocks, capacity, empty_blocks, grown
 from pastforward.matching.index.algorithm import Algorithm

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Float, Int
-from pastforward.matching.blocks.codes import MAX_BOUND, Scratch, binding_of, code_in_row
+from pastforward.matching.blocks.codes import MAX_BOUND, binding_of, code_in_row
+from pastforward.matching.blocks.scratch import Scratch
 from pastforward.matching.blocks.view import (
     CODES,
     EPOCH,

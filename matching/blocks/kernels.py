@@ -9,7 +9,18 @@ import numpy.typing as npt
 
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Bool, Float, Int
-from pastforward.matching.blocks import codes, place, pools, postings, visit
+from pastforward.matching.blocks import (
+    codes,
+    learning,
+    place,
+    pools,
+    posting_choice,
+    posting_search,
+    postings,
+    room,
+    visit,
+)
+from pastforward.matching.blocks import sweep as maintenance
 from pastforward.matching.blocks.lanes import TABLE
 from pastforward.matching.blocks.references import batch_at, blocks_at, known_at, scratch_at
 from pastforward.matching.blocks.view import POSTED_HOME, Blocks
@@ -24,12 +35,12 @@ I64 = npt.NDArray[np.int64]
 
 @kernel
 def sample_slots(blocks: Int, known: Int, slots: I32, stride: Int, scratch: Int) -> None:
-    codes.sample_slots(blocks_at(blocks), known_at(known), slots, stride, scratch_at(scratch))
+    learning.sample_slots(blocks_at(blocks), known_at(known), slots, stride, scratch_at(scratch))
 
 
 @kernel
 def plan_pairs(blocks: Int, known: Int, slots: I32, scratch: Int) -> None:
-    codes.plan_pairs(blocks_at(blocks), known_at(known), slots, scratch_at(scratch))
+    learning.plan_pairs(blocks_at(blocks), known_at(known), slots, scratch_at(scratch))
 
 
 @kernel
@@ -85,7 +96,7 @@ def remove(blocks: Int, known: Int, slots: I32) -> None:
 def post_slots(
     blocks: Int, known: Int, slots: I32, begin: Int, rest: I32, left: Int, scratch: Int
 ) -> tuple[Int, Int, Int]:
-    return postings.post_slots(blocks_at(blocks), known_at(known), slots, begin, rest, left, scratch_at(scratch))
+    return posting_choice.post_slots(blocks_at(blocks), known_at(known), slots, begin, rest, left, scratch_at(scratch))
 
 
 @kernel
@@ -95,7 +106,7 @@ def rebuild_key_cells(blocks: Int) -> None:
 
 @kernel
 def sweep(blocks: Int, known: Int, budget: Int, hashing: Bool, scratch: Int) -> Bool:
-    return place.sweep(blocks_at(blocks), known_at(known), budget, hashing, scratch_at(scratch))
+    return maintenance.sweep(blocks_at(blocks), known_at(known), budget, hashing, scratch_at(scratch))
 
 
 @kernel
@@ -103,12 +114,12 @@ def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) ->
     """The access predicate that a slot would get: kind of table, its attributes, nanoseconds a publication."""
     s = scratch_at(scratch)
     view = known_at(known)
-    kind, first, second, cost = postings.in_blocks(blocks_at(blocks), view, slot, hashing, s)
+    kind, first, second, cost = posting_choice.in_blocks(blocks_at(blocks), view, slot, hashing, s)
     if hashing:
-        at, by_keys = postings.best_part(blocks_at(blocks), view.records, view.strings, slot)
+        at, by_keys = posting_choice.best_part(blocks_at(blocks), view.records, view.strings, slot)
         if at >= 0 and by_keys <= cost:
             attribute = np.int64(view.records.words[at] >> np.uint32(12))
-            return postings.way(view.records, at), attribute, np.int64(-1), by_keys
+            return posting_choice.way(view.records, at), attribute, np.int64(-1), by_keys
     a = np.int64(s.attribute[first]) if first >= 0 else np.int64(-1)
     b = np.int64(s.attribute[second]) if second >= 0 else np.int64(-1)
     return kind, a, b, cost
@@ -116,7 +127,7 @@ def appraise(blocks: Int, known: Int, slot: Int, hashing: Bool, scratch: Int) ->
 
 @kernel
 def has_room(blocks: Int) -> Bool:
-    return place.has_room(blocks_at(blocks))
+    return room.has_room(blocks_at(blocks))
 
 
 @kernel
@@ -138,9 +149,9 @@ def find(
         codes.relax(low, high)
         interval = True
     if noted:
-        codes.note_publications(blocks, batch, noted)
+        learning.note_publications(blocks, batch, noted)
     rows, slots, n = visit.candidates(blocks, known.topics, batch, low, high, interval, relaxed, attributes)
-    return postings.reach(blocks, known, batch, rows, slots, n)
+    return posting_search.reach(blocks, known, batch, rows, slots, n)
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastforward.columns.addressed import reference
-from pastforward.matching.blocks.codes import Scratch
+from pastforward.matching.blocks.scratch import Scratch
 from pastforward.matching.blocks.view import Blocks
 from pastforward.matching.index.checking import batch_at, known_at
 

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
-from pastforward.matching.blocks.codes import Scratch, binding_of
+from pastforward.matching.blocks.codes import binding_of
 from pastforward.matching.blocks.describe import code_slot, describe, dimension
 from pastforward.matching.blocks.pools import free_leaf, new_leaf, new_node
+from pastforward.matching.blocks.scratch import Scratch
 from pastforward.matching.blocks.view import (
     BOX_BYTES,
     CHUNK,

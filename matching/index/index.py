@@ -35,7 +35,8 @@ from pastforward.matching.index.linear import scan_all
 from pastforward.matching.index.locks import ReadWriteLock
 from pastforward.matching.index.memory import give_back
 from pastforward.matching.index.parts import PartsBuilder
-from pastforward.matching.index.predicate_table import read_predicates, semantics_of
+from pastforward.matching.index.predicate_settings import semantics_of
+from pastforward.matching.index.predicate_table import read_predicates
 from pastforward.matching.index.publications import (
     FromAttributes,
     FromTable,

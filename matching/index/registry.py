@@ -5,7 +5,6 @@ head; `following` leads from the head through the other disjuncts. Ids are 64-bi
 number in `id_strings`.
 """
 
-# ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
 from sys import getsizeof
@@ -14,12 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastforward.columns.addressed import Pinned, pin, reference
+from pastforward.columns.addressed import Pinned, pin
 from pastforward.columns.growing import longer
-from pastforward.columns.hashing import mix
-from pastforward.columns.kernel import inner, kernel
-from pastforward.columns.machine import prefetch
-from pastforward.columns.scalars import Int
 from pastforward.matching.conditions.merge import meet
 from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Disjunct
 from pastforward.matching.conditions.predicates import checked_name
@@ -29,17 +24,11 @@ from pastforward.matching.index.parts import constraint_of_part
 from pastforward.matching.index.places import AXES, add_ranges, axes_wanted
 from pastforward.matching.index.records import (
     AXIS,
-    EQUAL_STRING,
-    EXCLUDED,
     GEOMETRY,
     HAS_TOPIC,
     INCLUDED,
     LIKE,
-    NO_WORD,
-    OF_STRINGS,
-    PREFIX,
     PYTHON,
-    STRINGS,
     Parts,
     RecordView,
     checked_parts,
@@ -47,9 +36,24 @@ from pastforward.matching.index.records import (
     parts_begin,
     payload,
     read_64,
-    record_size,
-    worst_size,
-    write_record,
+)
+from pastforward.matching.index.renumbering import renumber, used_attributes, words_of
+from pastforward.matching.index.slots import (
+    CELLS,
+    FREE_SLOTS,
+    FREE_WORDS,
+    SIZE_LISTS,
+    SLOTS,
+    SUBSCRIPTIONS,
+    WORDS,
+    SlotView,
+    add_slots,
+    all_slots,
+    collect_held,
+    drop_slots,
+    find_heads,
+    measure_parts,
+    rebuild_table,
 )
 from pastforward.matching.index.strings import Strings
 from pastforward.matching.index.topics import Topics
@@ -58,27 +62,14 @@ from pastforward.matching.index.verification import Known
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
+
 
 # Names of axes begin like no attribute's: a zero byte.
 OF_AXIS: Final = "\0"
 _AXIS_NAMES: Final = ("longitude", "latitude", "opposite longitude")
-
-# Freed records wait in a list per size; above this, in a list per power of two.
-_EXACT_SIZES: Final = 256
 _PER_SLOT: Final = (
     8 + 4 * 4 + 4 + 6
 )  # ids, head, following, offset, the list of free ones, where it is in an algorithm, cells
-_SIZE_LISTS: Final = _EXACT_SIZES + 32
-
-
-class SlotView(NamedTuple):
-    """Columns by slot. `table` finds heads by id: slot + 1, 0 for never used, -1 for released."""
-
-    ids: I64
-    head: I32
-    following: I32
-    table: I32
 
 
 class Window(NamedTuple):
@@ -89,311 +80,6 @@ class Window(NamedTuple):
     starts_at: int | None
     ends_at: int | None
     valid: bool
-
-
-# Where the counters are in the state array.
-_SLOTS: Final = 0  # ever used
-_FREE_SLOTS: Final = 1
-_CELLS: Final = 2  # of the table, used or released
-_WORDS: Final = 3  # ever used
-_SUBSCRIPTIONS: Final = 4
-_FREE_WORDS: Final = 5
-
-
-@kernel
-def _home(identity: Int, mask: Int) -> Int:
-    return np.int64(mix(np.uint64(identity)) & np.uint64(mask))
-
-
-@inner
-def _find(view: SlotView, identity: Int) -> Int:
-    mask = len(view.table) - 1
-    at = _home(identity, mask)
-    while True:
-        entry = view.table[at]
-        if entry == 0:
-            return -1
-        if entry > 0 and view.ids[entry - 1] == identity:
-            return np.int64(entry) - 1
-        at = (at + 1) & mask
-
-
-@kernel
-def find_heads(view: SlotView, identities: I64, out: I32) -> None:
-    mask = len(view.table) - 1
-    for i in range(len(identities)):
-        if i + 8 < len(identities):
-            prefetch(view.table, _home(identities[i + 8], mask))
-        out[i] = _find(view, identities[i])
-
-
-@kernel
-def all_slots(view: SlotView, heads: I32) -> I32:
-    """The slots of subscriptions; heads of -1 are passed over."""
-    count = 0
-    for i in range(len(heads)):
-        slot = heads[i]
-        while slot >= 0:
-            count += 1
-            slot = view.following[slot]
-    out = np.empty(count, np.int32)
-    count = 0
-    for i in range(len(heads)):
-        slot = heads[i]
-        while slot >= 0:
-            out[count] = slot
-            count += 1
-            slot = view.following[slot]
-    return out
-
-
-@inner
-def _size_list(size: Int) -> Int:
-    if size < _EXACT_SIZES:
-        return size
-    power = 0
-    while (1 << power) < size:
-        power += 1
-    return _EXACT_SIZES + power
-
-
-@inner
-def _rounded(size: Int) -> Int:
-    """What is taken from the arena for a record of this size."""
-    if size < _EXACT_SIZES:
-        return size
-    power = 0
-    while (1 << power) < size:
-        power += 1
-    return 1 << power
-
-
-@inner
-def _allocate(words: U32, free: I64, state: I64, size: Int) -> Int:
-    at = _size_list(size)
-    if free[at]:
-        offset = free[at]
-        free[at] = np.int64(words[offset + 1])
-        state[_FREE_WORDS] -= _rounded(size)
-        return offset
-    # a larger free record is cut in two, if the rest can stand alone
-    if state[_FREE_WORDS] > 0 and size < _EXACT_SIZES:
-        for larger in range(size + 2, _EXACT_SIZES):
-            if free[larger]:
-                offset = free[larger]
-                free[larger] = np.int64(words[offset + 1])
-                rest = larger - size
-                words[offset + size + 1] = np.uint32(free[rest])
-                free[rest] = offset + size
-                state[_FREE_WORDS] -= size
-                return offset
-    offset = state[_WORDS]
-    state[_WORDS] += _rounded(size)
-    return offset
-
-
-parts_at = reference(Parts)
-
-
-@kernel
-def _measure(parts_address: Int) -> tuple[Int, Int]:
-    """Words that the records take at most, in all and the longest."""
-    parts = parts_at(parts_address)
-    total = 0
-    longest = 2
-    for i in range(len(parts.start) - 1):
-        size = worst_size(parts, i)
-        total += _rounded(size)
-        longest = max(longest, size)
-    return total, longest
-
-
-@kernel
-def _add(
-    view: SlotView,
-    offset: U32,
-    words: U32,
-    free_records: I64,
-    free_slots: I32,
-    state: I64,
-    parts_address: Int,
-    identities: I64,
-    first: I64,
-    scratch: U32,
-    out: I32,
-) -> None:
-    """Subscription `i` has the slots `first[i]:first[i + 1]` of `parts`. Room was made, and no id is known."""
-    parts = parts_at(parts_address)
-    mask = len(view.table) - 1
-    for i in range(len(identities)):
-        if i + 8 < len(identities):
-            prefetch(view.table, _home(identities[i + 8], mask))
-        head = np.int64(-1)
-        last = np.int64(-1)
-        for s in range(first[i], first[i + 1]):
-            if state[_FREE_SLOTS] > 0:
-                state[_FREE_SLOTS] -= 1
-                slot = np.int64(free_slots[state[_FREE_SLOTS]])
-            else:
-                slot = state[_SLOTS]
-                state[_SLOTS] += 1
-            size = write_record(scratch, 0, parts, s)
-            at = _allocate(words, free_records, state, size)
-            for k in range(size):
-                words[at + k] = scratch[k]
-            offset[slot] = np.uint32(at)
-            view.ids[slot] = identities[i]
-            view.following[slot] = -1
-            if head < 0:
-                head = slot
-            else:
-                view.following[last] = slot
-            view.head[slot] = head
-            last = slot
-            out[s] = slot
-        at = _home(identities[i], mask)
-        while view.table[at] > 0:
-            at = (at + 1) & mask
-        if view.table[at] == 0:
-            state[_CELLS] += 1
-        view.table[at] = head + 1
-        state[_SUBSCRIPTIONS] += 1
-
-
-@kernel
-def _held_by(words: U32, offset: U32, slots: I32, strings: I32, topics: I32, python: I32, counts: I64) -> None:
-    """Collects what records hold: strings, topics, Python's constraints. With empty arrays it only counts."""
-    writing = len(strings) + len(topics) + len(python) > 0
-    counts[:] = 0
-    for i in range(len(slots)):
-        at = np.int64(offset[slots[i]])
-        if words[at] & np.uint32(HAS_TOPIC):
-            if writing:
-                topics[counts[1]] = np.int32(words[at + 1])
-            counts[1] += 1
-        parts = part_count(words, at)
-        at = parts_begin(words, at)
-        for _ in range(parts):
-            kind = (words[at] >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
-                if writing:
-                    strings[counts[0]] = np.int32(words[at + 1])
-                counts[0] += 1
-            elif kind == STRINGS:
-                for k in range(1, 3):
-                    if words[at + k] != np.uint32(NO_WORD):
-                        if writing:
-                            strings[counts[0]] = np.int32(words[at + k])
-                        counts[0] += 1
-            elif (kind == INCLUDED or kind == EXCLUDED) and words[at] & np.uint32(63) == np.uint32(OF_STRINGS):
-                for k in range(words[at + 1]):
-                    if writing:
-                        strings[counts[0]] = np.int32(read_64(words, at + 3 + 2 * k))
-                    counts[0] += 1
-            elif kind == PYTHON:
-                if writing:
-                    python[counts[2]] = np.int32(words[at + 1])
-                counts[2] += 1
-            at += 1 + payload(words, at)
-
-
-@kernel
-def _drop(view: SlotView, offset: U32, words: U32, free_records: I64, free_slots: I32, state: I64, slots: I32) -> None:
-    mask = len(view.table) - 1
-    for i in range(len(slots)):
-        if i + 8 < len(slots):
-            prefetch(words, np.int64(offset[slots[i + 8]]))
-            prefetch(view.ids, np.int64(slots[i + 8]))
-        slot = np.int64(slots[i])
-        at = np.int64(offset[slot])
-        size = record_size(words, at)
-        to = _size_list(size)
-        words[at + 1] = np.uint32(free_records[to])
-        free_records[to] = at
-        state[_FREE_WORDS] += _rounded(size)
-        offset[slot] = 0
-        free_slots[state[_FREE_SLOTS]] = slot
-        state[_FREE_SLOTS] += 1
-        if view.head[slot] == slot:
-            cell = _home(view.ids[slot], mask)
-            while view.table[cell] != slot + 1:
-                cell = (cell + 1) & mask
-            view.table[cell] = -1
-            state[_SUBSCRIPTIONS] -= 1
-
-
-@kernel
-def _rebuild(view: SlotView, offset: U32, count: Int) -> Int:
-    mask = len(view.table) - 1
-    used = 0
-    for slot in range(count):
-        if offset[slot] == 0 or view.head[slot] != slot:
-            continue
-        at = _home(view.ids[slot], mask)
-        while view.table[at] != 0:
-            at = (at + 1) & mask
-        view.table[at] = slot + 1
-        used += 1
-    return used
-
-
-@kernel
-def used_attributes(words: U32, offset: U32, slots: Int, used: U8) -> None:
-    """Marks the attributes that records name."""
-    for slot in range(slots):
-        at = np.int64(offset[slot])
-        if at == 0:
-            continue
-        parts = part_count(words, at)
-        at = parts_begin(words, at)
-        for _ in range(parts):
-            used[words[at] >> np.uint32(12)] = 1
-            at += 1 + payload(words, at)
-
-
-@kernel
-def words_of(words: U32, offset: U32, slots: I32) -> Int:
-    total = 0
-    for i in range(len(slots)):
-        total += _rounded(record_size(words, np.int64(offset[slots[i]])))
-    return total
-
-
-@kernel
-def renumber(
-    words: U32, offset: U32, slots: I32, to: U32, to_offset: U32, attribute: I32, string: I32, topic: I32, python: I32
-) -> Int:
-    """Copies records one after the other, with new numbers. Returns where they end. Strings of a set stay in order, since the new numbers
-    are in the order of the old ones."""
-    end = 2  # an offset of 0 is an empty slot
-    for i in range(len(slots)):
-        begin = np.int64(offset[slots[i]])
-        size = record_size(words, begin)
-        for k in range(size):
-            to[end + k] = words[begin + k]
-        to_offset[i] = np.uint32(end)
-        if to[end] & np.uint32(HAS_TOPIC):
-            to[end + 1] = np.uint32(topic[to[end + 1]])
-        parts = part_count(to, end)
-        at = parts_begin(to, end)
-        for _ in range(parts):
-            header = to[at]
-            to[at] = (np.uint32(attribute[header >> np.uint32(12)]) << np.uint32(12)) | (header & np.uint32(0xFFF))
-            kind = (header >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
-                to[at + 1] = np.uint32(string[to[at + 1]])
-            elif kind == STRINGS:
-                for k in range(1, 3):
-                    if to[at + k] != np.uint32(NO_WORD):
-                        to[at + k] = np.uint32(string[to[at + k]])
-            elif (kind == INCLUDED or kind == EXCLUDED) and header & np.uint32(63) == np.uint32(OF_STRINGS):
-                for k in range(to[at + 1]):
-                    to[at + 3 + 2 * k] = np.uint32(string[to[at + 3 + 2 * k]])
-            elif kind == PYTHON:
-                to[at + 1] = np.uint32(python[to[at + 1]])
-            at += 1 + payload(to, at)
-        end += _rounded(size)
-    return end
 
 
 def _same_arrays(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -419,8 +105,8 @@ class Registry:
         self._python_bytes = 0
         self._name_bytes = 0
         self._state = np.zeros(6, np.int64)
-        self._state[_WORDS] = 2  # an offset of 0 is an empty slot
-        self._free_records = np.zeros(_SIZE_LISTS, np.int64)
+        self._state[WORDS] = 2  # an offset of 0 is an empty slot
+        self._free_records = np.zeros(SIZE_LISTS, np.int64)
         self._free_slots = np.zeros(64, np.int32)
         self._offset = np.zeros(64, np.uint32)
         self._words = np.zeros(1024, np.uint32)
@@ -432,16 +118,16 @@ class Registry:
 
     def __len__(self) -> int:
         """Subscriptions."""
-        return int(self._state[_SUBSCRIPTIONS])
+        return int(self._state[SUBSCRIPTIONS])
 
     @property
     def slot_limit(self) -> int:
         """All slots in use are below this."""
-        return int(self._state[_SLOTS])
+        return int(self._state[SLOTS])
 
     @property
     def slots_in_use(self) -> int:
-        return int(self._state[_SLOTS] - self._state[_FREE_SLOTS])
+        return int(self._state[SLOTS] - self._state[FREE_SLOTS])
 
     @property
     def nbytes(self) -> int:
@@ -537,14 +223,14 @@ class Registry:
         if python:
             self._keep_python(parts, python)
         pinned = pin(checked_parts(parts))
-        words, longest = _measure(pinned.address)
+        words, longest = measure_parts(pinned.address)
         self._reserve(count, len(identities), words)
         self.longest = max(self.longest, most)
         self.has_disjunctions |= count > len(identities)
         self.has_keyed |= bool(np.isin(parts.kind, (INCLUDED, r.SUFFIX, r.SUBSTRING, LIKE)).any())
         out = np.empty(count, np.int32)
         scratch = np.empty(longest, np.uint32)
-        _add(
+        add_slots(
             self.slots,
             self._offset,
             self._words,
@@ -562,12 +248,12 @@ class Registry:
 
     @property
     def free_words(self) -> int:
-        return int(self._state[_FREE_WORDS])
+        return int(self._state[FREE_WORDS])
 
     @property
     def wasted(self) -> int:
         """Bytes of slots, records, strings and topics that nobody uses."""
-        records = _PER_SLOT * int(self._state[_FREE_SLOTS]) + 4 * int(self._state[_FREE_WORDS])
+        records = _PER_SLOT * int(self._state[FREE_SLOTS]) + 4 * int(self._state[FREE_WORDS])
         return records + self.strings.wasted + self.topics.wasted + self.id_strings.wasted
 
     def attributes_used(self) -> int:
@@ -618,8 +304,8 @@ class Registry:
         self._sorts = np.zeros(max(len(self.names), 64), np.uint8)
         self._sorts[: len(self.names)] = sorts[used != 0]
         self.has_disjunctions = len(kept) > len(self)
-        self._state[[_SLOTS, _FREE_SLOTS, _WORDS, _FREE_WORDS]] = len(kept), 0, end, 0
-        self._state[_CELLS] = _rebuild(self.slots, self._offset, len(kept))
+        self._state[[SLOTS, FREE_SLOTS, WORDS, FREE_WORDS]] = len(kept), 0, end, 0
+        self._state[CELLS] = rebuild_table(self.slots, self._offset, len(kept))
         self._see()
         return np.arange(len(kept), dtype=np.int32)
 
@@ -639,17 +325,17 @@ class Registry:
         """Forgets whole subscriptions, given by all their slots."""
         counts = np.zeros(3, np.int64)
         none = np.empty(0, np.int32)
-        _held_by(self._words, self._offset, slots, none, none, none, counts)
+        collect_held(self._words, self._offset, slots, none, none, none, counts)
         if counts.any():
             held = [np.empty(n, np.int32) for n in counts.tolist()]
-            _held_by(self._words, self._offset, slots, *held, counts)
+            collect_held(self._words, self._offset, slots, *held, counts)
             self.strings.release(held[0])
             self.topics.release(held[1])
             for number in held[2].tolist():
                 self._python_bytes -= size_of(self.python[number])
                 self.python[number] = None
                 self._free_python.append(number)
-        _drop(self.slots, self._offset, self._words, self._free_records, self._free_slots, self._state, slots)
+        drop_slots(self.slots, self._offset, self._words, self._free_records, self._free_slots, self._state, slots)
 
     def disjunct(self, slot: int) -> Disjunct | None:
         """The constraints of a slot, of each attribute one; None if nothing satisfies them, as a table of predicates may have it."""
@@ -737,8 +423,8 @@ class Registry:
         parts.low[chosen] = np.array(given, np.int64)[parts.low[chosen]]
 
     def _reserve(self, slots: int, subscriptions: int, words: int) -> None:
-        used = int(self._state[_SLOTS])
-        need = used + max(0, slots - int(self._state[_FREE_SLOTS]))
+        used = int(self._state[SLOTS])
+        need = used + max(0, slots - int(self._state[FREE_SLOTS]))
         view = self.slots
         if need > len(view.ids):
             # an eighth more, so that the first small write after a large one does not copy everything
@@ -746,14 +432,14 @@ class Registry:
             view = SlotView(longer(view.ids, room), longer(view.head, room), longer(view.following, room), view.table)
             self._offset = longer(self._offset, room)
             self._free_slots = longer(self._free_slots, room)
-        end = int(self._state[_WORDS]) + words
+        end = int(self._state[WORDS]) + words
         if end > len(self._words):
             self._words = longer(self._words, max(end, len(self._words) + len(self._words) // 2))
         # at most two thirds full
-        if 3 * (int(self._state[_CELLS]) + subscriptions) > 2 * len(view.table):
+        if 3 * (int(self._state[CELLS]) + subscriptions) > 2 * len(view.table):
             cells = 256
             while 2 * cells < 3 * (len(self) + subscriptions) + cells // 4:
                 cells *= 2
             view = view._replace(table=np.zeros(cells, np.int32))
-            self._state[_CELLS] = _rebuild(view, self._offset, used)
+            self._state[CELLS] = rebuild_table(view, self._offset, used)
         self.slots = view
