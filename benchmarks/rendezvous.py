@@ -117,12 +117,12 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
         began = time.perf_counter()
         bench.consumed(worker, {names.publications: published}, f"publications, {scheme}")
         took = _settled(worker, names.rendezvous) - began
-        told = int(worker.counter("notifications"))
+        notified = int(worker.counter("notifications"))
     finally:
         worker.stop()
     kept, copies = _counted(bench, settings)
     spread = float(np.std(kept) / np.mean(kept))
-    return Cost(scheme, sum(kept) / taken, copies / published, spread, published / took, told / took, told)
+    return Cost(scheme, sum(kept) / taken, copies / published, spread, published / took, notified / took, notified)
 
 
 def _settled(worker: Worker, topic: str) -> float:
@@ -174,7 +174,7 @@ def read(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, lis
 # ------------------------------------------------------------------------------------------------------------ a change
 
 
-class Told(NamedTuple):
+class Received(NamedTuple):
     """One notification: its pair, and when it came after its publication, in seconds."""
 
     subscription: str
@@ -188,7 +188,7 @@ class Listener(threading.Thread):
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__()
-        self.told: list[Told] = []
+        self.received: list[Received] = []
         self.done = threading.Event()
         self._reader = Consumer(
             {
@@ -208,7 +208,9 @@ class Listener(threading.Thread):
             if message is not None and message.error() is None:
                 now = time.time()
                 said = decode_notification(message.value())
-                self.told.append(Told(said.subscription_id, said.publication_id, now - said.published_at / 1e6, now))
+                self.received.append(
+                    Received(said.subscription_id, said.publication_id, now - said.published_at / 1e6, now)
+                )
         self._reader.close()
 
 
@@ -303,15 +305,15 @@ def run_change(bench: Bench, catalog: Path) -> list[Change]:
         traffic.join()
         with console.status("the last notifications"):
             quiet = -1
-            while len(listener.told) != quiet:
-                quiet = len(listener.told)
+            while len(listener.received) != quiet:
+                quiet = len(listener.received)
                 time.sleep(3)
     finally:
         traffic.done.set()
         listener.done.set()
         listener.join()
         worker.stop()
-    return _seen(listener.told, moments, traffic.sent, matches(held))
+    return _seen(listener.received, moments, traffic.sent, matches(held))
 
 
 def _apply(settings: Settings, bootstrap: str, options: tuple[str, ...]) -> None:
@@ -323,16 +325,16 @@ def _apply(settings: Settings, bootstrap: str, options: tuple[str, ...]) -> None
 
 
 def _seen(
-    told: list[Told], moments: list[tuple[str, float, float]], sent: int, matching: list[list[str]]
+    received: list[Received], moments: list[tuple[str, float, float]], sent: int, matching: list[list[str]]
 ) -> list[Change]:
     """The pairs are those of the whole run: what is lost or comes twice stands in each line."""
-    found = Counter((each.subscription, each.publication) for each in told)
+    found = Counter((each.subscription, each.publication) for each in received)
     wanted = Counter((name, f"p{number}") for number in range(sent) for name in matching[number % SAMPLES])
     lost, twice = (wanted - found).total(), (found - wanted).total()
-    still = [each.wait for each in told if moments[0][1] - 5 <= each.at < moments[0][1]]
+    still = [each.wait for each in received if moments[0][1] - 5 <= each.at < moments[0][1]]
     seen = []
     for what, began, ended in moments:
-        waits = [each.wait for each in told if began <= each.at and each.at - each.wait <= ended]
+        waits = [each.wait for each in received if began <= each.at and each.at - each.wait <= ended]
         median, longest = float(np.median(waits)), max(waits)
         seen.append(Change(what, ended - began, float(np.median(still)), median, longest, len(waits), lost, twice))
     return seen
@@ -344,7 +346,14 @@ def _seen(
 def show(costs: list[Cost], changes: list[Change]) -> None:
     if costs:
         shown = Table(title="Schemes on the broker, 16 partitions")
-        for column in ("scheme", "copies of a subscription", "of a publication", "spread", "publications/s", "told/s"):
+        for column in (
+            "scheme",
+            "copies of a subscription",
+            "of a publication",
+            "spread",
+            "publications/s",
+            "notified/s",
+        ):
             shown.add_column(column, justify="left" if column == "scheme" else "right")
         for cost in costs:
             numbers = (f"{x:.2f}" for x in (cost.subscription_copies, cost.publication_copies, cost.spread))

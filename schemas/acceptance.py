@@ -49,10 +49,10 @@ _SURROUNDING: Final = (
 # Bytes in JSON of a text that may be the value of a best offer. The rest of such a notification is ids, a hundred earlier ones among them.
 _ESCAPED: Final = 6  # bytes of a character in JSON, to one of UTF-8, at most
 _IDS: Final = 110 * _ESCAPED * MAX_ID_BYTES
-_LARGEST_TOLD: Final = MAX_CANONICAL_BYTES - _IDS - _SURROUNDING
+_LARGEST_JSON_TEXT: Final = MAX_CANONICAL_BYTES - _IDS - _SURROUNDING
 # Bytes in JSON of the content that a notification may have to carry, of a best offer beside its value.
 _LARGEST_CONTENT: Final = MAX_NOTIFICATION_BYTES - _IDS - _SURROUNDING
-_LARGEST_OFFERED: Final = _LARGEST_CONTENT - _LARGEST_TOLD
+_LARGEST_OFFERED: Final = _LARGEST_CONTENT - _LARGEST_JSON_TEXT
 # In JSON at most so many bytes for each that is counted here; as text a condition may repeat a name of 255 bytes for each pattern.
 _IN_JSON: Final = 7
 _AS_TEXT: Final = 600
@@ -185,7 +185,7 @@ def _refuse_names(attributes: Attributes, refused: dict[int, SchemaError]) -> No
 
 def _text_of(attributes: Attributes, row: int, name: str) -> str | None:
     """The value of an attribute, if it is a text that may be too large to be told."""
-    if int(attributes.length.max(initial=0)) <= _LARGEST_TOLD // _ESCAPED:
+    if int(attributes.length.max(initial=0)) <= _LARGEST_JSON_TEXT // _ESCAPED:
         return None
     for entry in range(int(attributes.start[row]), int(attributes.start[row + 1])):
         if attributes.names[attributes.name[entry]] == name and attributes.tag[entry] == STRING:
@@ -262,8 +262,8 @@ def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self
     if self_join:
         rules.check_self_join()
     _check_size(len(raw))
-    if where is not None and len(raw) > _LARGEST_TOLD // _ESCAPED:
-        _check_told("the condition", _texts(form))
+    if where is not None and len(raw) > _LARGEST_JSON_TEXT // _ESCAPED:
+        _check_json_size("the condition", _texts(form))
     return raw
 
 
@@ -321,9 +321,9 @@ def _text_bytes(value: Value) -> int:
 def _check_offer(attribute: str, value: Value | None, form: NormalForm | None) -> None:
     """Of a publication with `best`: what it may be told to be worth."""
     if isinstance(value, str):
-        _check_told(f"attribute {attribute[:60]!r}", [value])
+        _check_json_size(f"attribute {attribute[:60]!r}", [value])
     if form is not None:
-        _check_told("the condition", _texts(form, attribute))
+        _check_json_size("the condition", _texts(form, attribute))
 
 
 def _texts(form: NormalForm, attribute: str | None = None) -> Iterator[str]:
@@ -336,16 +336,16 @@ def _texts(form: NormalForm, attribute: str | None = None) -> Iterator[str]:
                         yield constant
 
 
-def _check_told(what: str, texts: Iterable[str]) -> None:
+def _check_json_size(what: str, texts: Iterable[str]) -> None:
     """A bid goes into notifications, which may be JSON: there a control character has six bytes."""
     for text in texts:
-        if len(text) > _LARGEST_TOLD // _ESCAPED:
+        if len(text) > _LARGEST_JSON_TEXT // _ESCAPED:
             size = len(orjson.dumps(text))
-            if size > _LARGEST_TOLD:
+            if size > _LARGEST_JSON_TEXT:
                 raise SchemaError(
                     "too_large",
                     f"{what} has a text of {size} bytes in JSON, which a notification of the best offer may have to carry: at most "
-                    f"{_LARGEST_TOLD} are taken; shorten it, or leave out control characters",
+                    f"{_LARGEST_JSON_TEXT} are taken; shorten it, or leave out control characters",
                 )
 
 

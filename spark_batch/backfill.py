@@ -19,7 +19,7 @@ from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.schemas import SchemaError
 from pastforward.schemas.codec import Format
 from pastforward.settings import Settings
-from pastforward.spark_batch import repeats
+from pastforward.spark_batch import duplicates
 from pastforward.spark_batch.blame import Note, Tally, in_halves, not_noted
 from pastforward.spark_batch.earlier import earlier_ids, with_previous
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
@@ -150,11 +150,11 @@ def answer(
     pairs = answers(history, spark, settings, requests, directory, note)
     pairs = without_refused(spark, pairs, requests, refusals(spark, places)).persist(StorageLevel.DISK_ONLY)
     try:
-        offsets = repeats.resolved(spark, places, settings.hot_window)
+        offsets = duplicates.resolved(spark, places, settings.hot_window)
         doubtful, self_joining, count = _look(pairs, offsets)
         found = pairs
         if doubtful:
-            found = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
+            found = duplicates.without_duplicates(pairs, history, offsets, settings.hot_window)
         found = _with_earlier_ids(found, history, settings.hot_window, self_joining)
         carried = None
         if any(each.request.subscription.deliver == "content" for each in requests):
@@ -192,7 +192,7 @@ def _look(pairs: Any, offsets: dict[int, int]) -> tuple[bool, bool, int]:
     """Whether any pair may be of a repeat, or is of a self-joining publication, and how many there are. Computes the pairs, once."""
     from pyspark.sql import functions as f
 
-    row = pairs.agg(f.bool_or(repeats.beyond(offsets)), f.bool_or("self_join"), f.count("*")).first()
+    row = pairs.agg(f.bool_or(duplicates.beyond(offsets)), f.bool_or("self_join"), f.count("*")).first()
     return bool(row[0]), bool(row[1]), int(row[2])
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pastforward.errors import UserError
 from pastforward.settings import Settings
-from pastforward.spark_batch import repeats
+from pastforward.spark_batch import duplicates
 from pastforward.spark_batch.kafka import MakeRegistry, bootstrap_of
 from pastforward.spark_batch.position import ingested
 from pastforward.spark_batch.prune import moment
@@ -47,7 +47,7 @@ def compact(
         return Summary(f"there is no history at {places.root} yet", {"files_before": 0, "files_after": 0})
     before = _detail(spark, places)
     with watched(spark, "compacting", quiet):
-        repeated = _remove_repeats(spark, settings, places)
+        repeated = _remove_duplicates(spark, settings, places)
         removed = _remove_by_policy(spark, settings, places, retain, drop_expired)
         _merge(spark, places, before["sizeInBytes"])
         if vacuum_hours is not None:
@@ -75,23 +75,23 @@ def _detail(spark: Any, places: Places) -> dict[str, int]:
     return {name: int(row[name]) for name in ("numFiles", "sizeInBytes")}
 
 
-def _remove_repeats(spark: Any, settings: Settings, places: Places) -> int:
+def _remove_duplicates(spark: Any, settings: Settings, places: Places) -> int:
     from delta.tables import DeltaTable
 
     topic = Topics(settings.topic_prefix).publications
     position = ingested(spark, places, topic)  # before the table is read: all of it is in there then
-    if repeats.are_resolved(spark, places, topic, settings.hot_window):
+    if duplicates.are_resolved(spark, places, topic, settings.hot_window):
         return 0
     table = DeltaTable.forPath(spark, places.publications)
     whole = table.toDF()
     # what was refused keeps nothing out
-    rows = taken(spark, places, whole).select(*repeats.EVENT, *repeats.PLACE)
-    found = repeats.repeats(rows, settings.hot_window).persist()
-    copies = repeats.copies(rows).join(found, repeats.PLACE, "leftanti").persist()
+    rows = taken(spark, places, whole).select(*duplicates.EVENT, *duplicates.PLACE)
+    found = duplicates.find(rows, settings.hot_window).persist()
+    copies = duplicates.copies(rows).join(found, duplicates.PLACE, "leftanti").persist()
     try:
         repeated, copied = int(found.count()), int(copies.count())
         if repeated or copied:
-            count = whole.join(found.unionByName(copies), repeats.PLACE, "leftsemi").count() - copied
+            count = whole.join(found.unionByName(copies), duplicates.PLACE, "leftsemi").count() - copied
             _delete_and_restore(table, whole, found, copies if copied else None)
         else:
             count = 0
@@ -99,7 +99,7 @@ def _remove_repeats(spark: Any, settings: Settings, places: Places) -> int:
         found.unpersist()
         copies.unpersist()
     if position:
-        repeats.note_resolved(spark, places, settings.hot_window, position)
+        duplicates.note_resolved(spark, places, settings.hot_window, position)
     return int(count)
 
 
@@ -112,15 +112,15 @@ def _delete_and_restore(table: Any, whole: Any, found: Any, copies: Any) -> None
     from pyspark.sql import functions as f
 
     def keyed(rows: Any, *, matches: bool) -> Any:
-        return rows.withColumns({f"at_{name}": f.col(name) if matches else f.lit(None) for name in repeats.PLACE})
+        return rows.withColumns({f"at_{name}": f.col(name) if matches else f.lit(None) for name in duplicates.PLACE})
 
     source = keyed(found, matches=True)
     if copies is not None:
-        kept = whole.join(copies, repeats.PLACE, "leftsemi").dropDuplicates(repeats.PLACE)
+        kept = whole.join(copies, duplicates.PLACE, "leftsemi").dropDuplicates(duplicates.PLACE)
         source = keyed(kept, matches=False).unionByName(
             source.unionByName(keyed(copies, matches=True)), allowMissingColumns=True
         )
-    same = " AND ".join(f"kept.{name} = gone.at_{name}" for name in repeats.PLACE)
+    same = " AND ".join(f"kept.{name} = gone.at_{name}" for name in duplicates.PLACE)
     merge = table.alias("kept").merge(source.alias("gone"), same).whenMatchedDelete()
     if copies is not None:
         merge = merge.whenNotMatchedInsert(values={name: f"gone.{name}" for name in whole.columns})

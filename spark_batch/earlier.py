@@ -42,7 +42,7 @@ class _Topic:
         self._arrivals: dict[str, int] = {}
         self._position = 0
 
-    def repeats(self, name: str, arrived_at: int) -> bool:
+    def is_duplicate(self, name: str, arrived_at: int) -> bool:
         before = self._arrivals.get(name)
         if before is not None and arrived_at - before <= self._hot_window:
             return True
@@ -86,7 +86,7 @@ def looking_back(hot_window: int, with_ids: bool) -> Callable[[Iterable[pa.Recor
                 if topics[row] != topic_name:
                     topic_name, topic = topics[row], _Topic(hot_window)
                 now = arrived[row]
-                if topic.repeats(names[row], now):
+                if topic.is_duplicate(names[row], now):
                     continue
                 earlier = topic.earlier(now)
                 kept.append(row)

@@ -57,7 +57,7 @@ class Encoder:
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         registry = self.make_registry()
         asking = _Asking.of(self.requests)
-        told: set[Event] = set()
+        sent: set[Event] = set()
         last = -1
         for batch in batches:
             asked = batch.column("asked").to_numpy()
@@ -67,13 +67,13 @@ class Encoder:
             copies = np.ones(batch.num_rows, np.int64)
             for row, (number, event) in enumerate(zip(asked.tolist(), events, strict=True)):
                 if number != last:
-                    told, last = set(), number
-                if event in told:
+                    sent, last = set(), number
+                if event in sent:
                     copies[row] = (
                         0  # an id that came again after the hot window is another publication with the same pair
                     )
                 elif event[0] is not None:
-                    told.add(event)
+                    sent.add(event)
             publishers = batch.column("publisher_id").is_valid().to_numpy(zero_copy_only=False)
             copies[publishers & (copies > 0)] = 2
             if copies.any():
@@ -115,7 +115,7 @@ class Encoder:
         )
 
     def _encoded(self, columns: NotificationColumns, registry: Any) -> list[bytes]:
-        """What an earlier version has taken, and is too large to be carried, is told without its content."""
+        """What an earlier version has taken, and is too large to be carried, is sent without its content."""
         values = encode_notifications(columns, self.format, registry)
         large = [at for at, value in enumerate(values) if len(value) > MAX_NOTIFICATION_BYTES]
         if large and columns.carries is not None:

@@ -2,7 +2,7 @@
 
 There is one publisher at a time: they all have the same transactional id, and a new one fences the others and ends what they had begun
 before it looks which requests are open. A request that is closed by then was sent; everything else was not. So a kill at any moment
-neither loses nor repeats.
+neither loses nor duplicates.
 """
 
 from __future__ import annotations

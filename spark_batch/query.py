@@ -13,7 +13,7 @@ import pyarrow as pa
 from pastforward.columns.times import datetime_of
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.settings import Settings
-from pastforward.spark_batch import repeats
+from pastforward.spark_batch import duplicates
 from pastforward.spark_batch.blame import Note, Tally, in_halves, joined, not_noted, skipped_row
 from pastforward.spark_batch.pairs import Asked
 from pastforward.spark_batch.prune import reachable
@@ -117,8 +117,8 @@ def query(
     tally = Tally(spark)
     places = Places(settings.history)
     found = find_rows(spark, read_taken(spark, places), subscription, tally.note)
-    if not repeats.are_resolved(spark, places, Topics(settings.topic_prefix).publications, settings.hot_window):
-        found = found.dropDuplicates(repeats.PLACE)
+    if not duplicates.are_resolved(spark, places, Topics(settings.topic_prefix).publications, settings.hot_window):
+        found = found.dropDuplicates(duplicates.PLACE)
     if parquet is not None:
         found.write.mode("errorifexists").parquet(parquet)
         count = int(spark.read.parquet(parquet).count())

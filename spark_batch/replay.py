@@ -9,7 +9,7 @@ from typing import Any
 from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.settings import Settings
-from pastforward.spark_batch import repeats
+from pastforward.spark_batch import duplicates
 from pastforward.spark_batch.blame import Tally
 from pastforward.spark_batch.earlier import with_previous
 from pastforward.spark_batch.pairs import find_pairs
@@ -38,11 +38,11 @@ def replay(
     if any(name.startswith(PREVIOUS) for s in asked for disjunct in s.disjuncts for name, _ in disjunct):
         wanted = reachable([Subscription(topic=s.topic, scope=s.scope) for s in asked])
         rows = with_previous(history if wanted is None else history.where(wanted), settings.hot_window)
-    offsets = repeats.resolved(spark, Places(settings.history), settings.hot_window)
+    offsets = duplicates.resolved(spark, Places(settings.history), settings.hot_window)
     with watched(spark, f"replaying {len(asked)} subscriptions", quiet):
         pairs = find_pairs(spark, rows, asked, note=tally.note).persist(StorageLevel.DISK_ONLY)
         try:
-            first = repeats.without_repeats(pairs, history, offsets, settings.hot_window)
+            first = duplicates.without_duplicates(pairs, history, offsets, settings.hot_window)
             by_day = (
                 first.groupBy("asked", f.to_date("published_at").alias("day")).count().orderBy("asked", "day").collect()
             )

@@ -98,7 +98,7 @@ class Store:
         scalars[records.INTEGER_IDS] = -1
         self._journal: Array = np.empty(4096, np.int64)
         self._stage: Stage | None = None
-        self._repeats: Array = np.empty(0, np.int64)
+        self._duplicates: Array = np.empty(0, np.int64)
         self._found = _room_for_found(4096)
         self._past: tuple[Array, Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._on_disk: tuple[int, Operations] | None = None
@@ -213,9 +213,9 @@ class Store:
         return None if time == records.EARLIEST else time
 
     @property
-    def repeats(self) -> Array:
+    def duplicates(self) -> Array:
         """Rows of the last `apply` that were dropped: publications whose id is still kept."""
-        return self._repeats
+        return self._duplicates
 
     @property
     def stats(self) -> Stats:
@@ -295,11 +295,13 @@ class Store:
         if not len(part):
             return
         log_time = part.scalars[records.LOG_TIME]
-        repeats = np.zeros(len(questions.kind), np.bool_)
+        duplicates = np.zeros(len(questions.kind), np.bool_)
         at = _room_for_found(max(len(part), _KEPT_FOUND))  # for one question at least
         row = 0
         while row < len(questions.kind):
-            row, count = chunk.apply_rows(part.memory, questions, row, chunk.FIND_PAST, at, 0, self._journal, repeats)
+            row, count = chunk.apply_rows(
+                part.memory, questions, row, chunk.FIND_PAST, at, 0, self._journal, duplicates
+            )
             items = at.item[:count].astype(np.int64)
             absent = np.empty(count, np.bool_)
             disk_rows.absent_from(part.memory, self._index.memory, items, absent)
@@ -317,19 +319,21 @@ class Store:
         index.reserve(parsed.items, parsed.nodes, parsed.heap_units)
         rows = len(parsed)
         self._journal = journal_with_room(self._journal, int(index.scalars[records.JOURNAL]), rows)
-        repeats = np.zeros(rows, np.bool_)
+        duplicates = np.zeros(rows, np.bool_)
         read = index.scalars[records.RECORDS_READ]
-        found_rows, items = self._apply_rows(index, parsed.columns, find, repeats)
+        found_rows, items = self._apply_rows(index, parsed.columns, find, duplicates)
         if not self._in_memory:
             # What was looked at has been counted when it was read from disk.
             index.scalars[records.RECORDS_READ] = read
-        self._repeats = np.flatnonzero(repeats)
+        self._duplicates = np.flatnonzero(duplicates)
         return found_rows, items
 
-    def _apply_rows(self, index: Index, columns: Operations, find: int, repeats: Array) -> tuple[Array, Array]:
+    def _apply_rows(self, index: Index, columns: Operations, find: int, duplicates: Array) -> tuple[Array, Array]:
         row = count = 0
         while True:
-            row, count = chunk.apply_rows(index.memory, columns, row, find, self._found, count, self._journal, repeats)
+            row, count = chunk.apply_rows(
+                index.memory, columns, row, find, self._found, count, self._journal, duplicates
+            )
             if row == len(columns.kind):
                 break
             larger = _room_for_found(2 * len(self._found.row))
@@ -392,13 +396,13 @@ class Store:
         if len(items):
             self._paged.append(items)
 
-    def _settle(self, written: int) -> None:
+    def _finish_commit(self, written: int) -> None:
         """After a commit, when the disk has all."""
         index = self._index
         if self._keeps_heads:
             entries = self._journal[: int(index.scalars[records.JOURNAL])]
             self._paged.append(entries[entries >= 0])
-            change.settle(index.memory, self._journal)
+            change.close(index.memory, self._journal)
         self._evict()
         change.sweep(index.memory, _SWEEP_STEPS * (written + 16))
         if not len(index):
@@ -538,12 +542,12 @@ class Store:
         self._stage = None
         disk.drop(passed, int(index.scalars[records.SWEEPS]))
         if self._in_memory:
-            change.settle(index.memory, self._journal)
+            change.close(index.memory, self._journal)
             change.sweep(index.memory, _SWEEP_STEPS * (written + 16))
             if self._budget.left < 0:
                 self._spill()
         else:
-            self._settle(written)
+            self._finish_commit(written)
             self._commits += 1
             if self._commits % _RELOAD_EVERY == 0 and disk.estimated_rows() // 2 * _USUAL_ITEM < self._budget.left:
                 self._load()

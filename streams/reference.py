@@ -236,9 +236,9 @@ class Partition:
         return tuple(sorted(covering, key=lambda other: other.version))
 
     def _notify(self, live: Live, held: Held, phase: Phase, found: Found) -> None:
-        self._tell(live.record, held, phase, found)
+        self._notify(live.record, held, phase, found)
 
-    def _tell(
+    def _notify(
         self,
         subscription: CanonicalSubscription,
         held: Held,
@@ -250,10 +250,10 @@ class Partition:
         publisher: bool = True,
     ) -> None:
         publication = held.record
-        told = [("subscriber", subscription.subscriber_id)]
+        recipients = [("subscriber", subscription.subscriber_id)]
         if publisher and publication.publisher_id is not None:
-            told.append(("publisher", publication.publisher_id))
-        for role, recipient in told:
+            recipients.append(("publisher", publication.publisher_id))
+        for role, recipient in recipients:
             found.notifications.append(
                 Notification(
                     notification_id(
@@ -311,9 +311,9 @@ class Partition:
             return
         # without a value: to who holds it no more. The publisher is told once of a change.
         if before is not None and (holder is None or not _same_bidder(holder[0], before[0])):
-            self._tell(before[0], auction.held, "best", found, None, offset, publisher=holder is None)
+            self._notify(before[0], auction.held, "best", found, None, offset, publisher=holder is None)
         if holder is not None:
-            self._tell(holder[0], auction.held, "best", found, holder[1].value, offset)
+            self._notify(holder[0], auction.held, "best", found, holder[1].value, offset)
         found.offers.append(self._offer(auction, offset))
 
     def _offer(self, auction: Auction, offset: int, *, final: bool = False) -> BestOffer:

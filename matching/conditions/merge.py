@@ -112,8 +112,8 @@ def limited(
         if high is not None and high_closed:
             high, high_closed = _next(high), False
     unmet = set(patterns or ())
-    settled = not (unmet or excluded)
-    while not settled:
+    stable = not (unmet or excluded)
+    while not stable:
         before = low, high
         if unmet:
             low, high = _trim_by_prefixes(low, high, unmet)
@@ -122,7 +122,7 @@ def limited(
             low, low_closed, high, high_closed = _drop_excluded_ends(
                 family, low, low_closed, high, high_closed, excluded
             )
-        settled = before == (low, high) or _is_empty(low, low_closed, high, high_closed)
+        stable = before == (low, high) or _is_empty(low, low_closed, high, high_closed)
     if _is_empty(low, low_closed, high, high_closed) or (unmet and _patterns_exclude(unmet)):
         return None
     if family is Family.TIMESTAMP and ((low is not None and low > MAX_TIME) or (high is not None and high < MIN_TIME)):

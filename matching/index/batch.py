@@ -433,11 +433,11 @@ def batch_of_table(
         strings,
         axes,
     )
-    settle_columns(out, table, topics)
+    read_place_and_time(out, table, topics)
     return out
 
 
-def settle_columns(out: Batch, table: pa.Table, topics: TopicView) -> None:
+def read_place_and_time(out: Batch, table: pa.Table, topics: TopicView) -> None:
     """Place and time, from the columns that say them."""
     if "_topic" in table.column_names:
         place(out, table.column("_topic"), topics)

@@ -44,7 +44,7 @@ class Places(NamedTuple):
 
 
 @kernel
-def settle(
+def sort_parts(
     start: I64, name: I32, kind_in: U8, flags_in: U8, low_in: I64, high_in: I64, numbers: I32, texts: I32, attribute: I32,
     kind: U8, flags: U8, low: I64, high: I64,
 ) -> None:  # fmt: skip

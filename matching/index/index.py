@@ -30,7 +30,7 @@ from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, Batch
 from pastforward.matching.index.checking import answers_of, check
 from pastforward.matching.index.explanation import Explanation, explain
 from pastforward.matching.index.filling import Placed
-from pastforward.matching.index.flat import Flat, Places, settle
+from pastforward.matching.index.flat import Flat, Places, sort_parts
 from pastforward.matching.index.linear import scan_all
 from pastforward.matching.index.locks import ReadWriteLock
 from pastforward.matching.index.memory import give_back
@@ -221,7 +221,7 @@ class Index:
             parts = len(conditions.name)
             attribute, kind, flags = np.empty(parts, np.int32), np.empty(parts, np.uint8), np.empty(parts, np.uint8)
             low, high = np.empty(parts, np.int64), np.empty(parts, np.int64)
-            settle(
+            sort_parts(
                 conditions.start, conditions.name, conditions.kind, conditions.flags, conditions.low, conditions.high, numbers,
                 texts, attribute, kind, flags, low, high,
             )  # fmt: skip

@@ -188,7 +188,7 @@ class PartsBuilder:
         count = len(flat) // 5
         attribute, kind, flags = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.uint8)
         low, high = np.empty(count, np.int64), np.empty(count, np.int64)
-        _settle(start, flat, items, texts, attribute, kind, flags, low, high)
+        _sort_parts(start, flat, items, texts, attribute, kind, flags, low, high)
         topic, starts_at, ends_at, record_flags = records.T
         return r.Parts(
             start, attribute, kind, flags, low, high, items, topic.astype(np.int32), np.ascontiguousarray(starts_at),
@@ -311,7 +311,7 @@ class PartsBuilder:
 
 
 @kernel
-def _settle(
+def _sort_parts(
     start: I64, flat: I64, items: I64, texts: I32, attribute: I32, kind: U8, flags: U8, low: I64, high: I64
 ) -> None:
     """Each disjunct's parts by attribute, otherwise in order; strings by their numbers."""

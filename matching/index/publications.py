@@ -18,7 +18,7 @@ from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Fa
 from pastforward.matching.conditions.types import Instant, classify
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index.arrow import Layouts, export, fill, string_bytes
-from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch, batch_of_table, settle_columns
+from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch, batch_of_table, read_place_and_time
 from pastforward.matching.index.filling import Placed, filled
 from pastforward.matching.index.keys import OTHER
 from pastforward.matching.index.parts import float_bits, hull
@@ -87,7 +87,7 @@ class FromTable(Publications):
         out = FlatBatch(rows, rows * known.known, text)
         fill(out.address, registry.known_at, exported.array, known.columns.address)
         if known.special:
-            settle_columns(out.arrays(), table, registry.known.topics)
+            read_place_and_time(out.arrays(), table, registry.known.topics)
         return out
 
     def values(self, row: int) -> dict[str, object]:

@@ -136,8 +136,8 @@ def apply(
     from pastforward.streams.worker.routing_change import Change
 
     started = time.monotonic()
-    with _progress(as_json) as tell:
-        change = Change(settings, bootstrap_of(settings), tell)
+    with _progress(as_json) as report:
+        change = Change(settings, bootstrap_of(settings), report)
         try:
             if any(option is not None for option in (scheme, depth, catalog, partitions)):
                 wanted = _wanted(change.view(), scheme, depth, catalog, partitions)
@@ -148,8 +148,8 @@ def apply(
             change.close()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
-        told = {"version": version, "scheme": entry.scheme, "partitions": entry.partitions, "seconds": seconds}
-        click.echo(json.dumps(told))
+        result = {"version": version, "scheme": entry.scheme, "partitions": entry.partitions, "seconds": seconds}
+        click.echo(json.dumps(result))
         return
     Console().print(f"version {version} is in force: {entry.scheme}, {entry.partitions} partitions; {seconds} s")
 
@@ -198,9 +198,9 @@ def _progress(silent: bool) -> Iterator[Callable[[Step], None]]:
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True), disable=silent) as bars:
 
-        def tell(step: Step) -> None:
+        def report(step: Step) -> None:
             if step.name not in tasks:
                 tasks[step.name] = bars.add_task(step.name, total=step.total)
             bars.update(tasks[step.name], completed=step.total - step.left, total=step.total)
 
-        yield tell
+        yield report

@@ -163,7 +163,7 @@ class Worker:
         for held in self._history:
             cold = held.held_at < request.horizon and held.expires_at > request.log_time
             if cold and self._partition._matches(live, held):
-                self._partition._tell(request.subscription, held, "backfill", found)
+                self._partition._notify(request.subscription, held, "backfill", found)
 
     def _notify(self, notification: Notification) -> None:
         self._logs.append(self._names.notifications, notification.recipient_id.encode(), encode(notification))

@@ -94,7 +94,7 @@ def remove(memory: Memory, item: int) -> None:
 
 
 @bare
-def settle(memory: Memory, journal: Array) -> None:
+def close(memory: Memory, journal: Array) -> None:
     """The stage is on disk: the dead leave, the new are as good as old."""
     scalars = memory.scalars
     for entry in range(scalars[JOURNAL]):

@@ -44,7 +44,7 @@ from pastforward.state.kernels.walk import (
 
 FIND_PAST = 1
 FIND_SUBSCRIBERS = 2
-REPLAY = 4  # a publication whose id is kept replaces it: which ones are repeats was decided before, perhaps under another window
+REPLAY = 4  # a publication whose id is kept replaces it: which ones are duplicates was decided before, perhaps under another window
 
 
 @bare
@@ -169,12 +169,12 @@ def apply_rows(
     found: Found,
     count: int,
     journal: Array,
-    repeats: Array,
+    duplicates: Array,
 ) -> tuple[int, int]:
     """Applies rows from `start` on. Returns the row to go on with and the count of pairs so far.
 
     It stops early, before a row, when `found` is full: grow it and go on. Everything else has been reserved.
-    `repeats[row]` becomes true for a publication whose id is still kept: it finds nothing and is not stored, but for a replay.
+    `duplicates[row]` becomes true for a publication whose id is still kept: it finds nothing and is not stored, but for a replay.
     """
     scalars = memory.scalars
     for row in range(start, len(operations.kind)):
@@ -197,7 +197,7 @@ def apply_rows(
             scalars[LOG_TIME] = log_time
             continue
         if kind == PUBLICATION and not find & REPLAY and alive and lives(memory, known, log_time):
-            repeats[row] = True
+            duplicates[row] = True
             scalars[DUPLICATES] += 1
             scalars[LOG_TIME] = log_time
             continue

@@ -133,16 +133,16 @@ class Explainer:
         found = self._publications(s, name)
         query = query_of(s)
         near = [each for each in found.values() if oracle.topics_fit(query, offer_of(each[0], {}))]
-        told: dict[str, Verdict] = {}
+        verdicts: dict[str, Verdict] = {}
         for publication, place in near or found.values():
             try:
                 self._check_routed(self._topics.publications, place.partition, place.offset)
-                told[publication.topic] = self._pair(s, publication, place)
+                verdicts[publication.topic] = self._pair(s, publication, place)
             except NotThere as error:
-                told[publication.topic] = error.verdict
-        outcome = min((each.outcome for each in told.values()), key=OUTCOMES.index)
-        counted = {topic: each for topic, each in told.items() if each.outcome == outcome}
-        if len(told) == 1:
+                verdicts[publication.topic] = error.verdict
+        outcome = min((each.outcome for each in verdicts.values()), key=OUTCOMES.index)
+        counted = {topic: each for topic, each in verdicts.items() if each.outcome == outcome}
+        if len(verdicts) == 1:
             return next(iter(counted.values()))
         return Verdict(
             outcome, [f"at {topic!r}: {reason}" for topic, each in counted.items() for reason in each.reasons]
@@ -222,9 +222,12 @@ class Explainer:
         if reached <= later:
             reason = f"the matcher of partition {shared[0]} is at offset {reached}, and the later of the two at {later}"
             return Verdict("not yet processed", [reason])
-        told = self._told(s, p)
-        if told is not None:
-            return Verdict("matched", [f"{told.phase}, notified to {told.recipient_id} at {_time(told.matched_at)}"])
+        notification = self._notification(s, p)
+        if notification is not None:
+            return Verdict(
+                "matched",
+                [f"{notification.phase}, notified to {notification.recipient_id} at {_time(notification.matched_at)}"],
+            )
         return Verdict("not matched", self._why_not(s, p, published, log, query, shared[0]))
 
     def _place_and_time(self, s: Any, p: Any, query: oracle.Subscription, offer: oracle.Publication) -> list[str]:
@@ -241,7 +244,7 @@ class Explainer:
                 reasons.append(f"time: published at {_time(p.published_at)}, the window is {window}")
         return reasons
 
-    def _told(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
+    def _notification(self, s: CanonicalSubscription, p: CanonicalPublication) -> Notification | None:
         wanted = notification_id(s.subscription_id, s.version, p.publication_id, p.topic)
         partition = partition_of(s.subscriber_id.encode(), self._reader.partitions)
         for message in self._reader.scan(

@@ -274,9 +274,9 @@ class Auctions:
             return
         holder = auction.holder
         if before is not None and (holder is None or holder[0][:2] != before[0][:2]):
-            changes.notifications += _told(auction, before[0], None, changes, publisher=holder is None)
+            changes.notifications += _notifications(auction, before[0], None, changes, publisher=holder is None)
         if holder is not None:
-            changes.notifications += _told(auction, *holder, changes)
+            changes.notifications += _notifications(auction, *holder, changes)
         changes.offers.append(_offer(auction, changes))
 
     # ------------------------------------------------------------------------------------------ how it begins
@@ -301,7 +301,7 @@ def _discard(sets: defaultdict[str, set[str]], key: str, member: str) -> None:
         del sets[key]
 
 
-def _told(
+def _notifications(
     auction: Auction, bidder: Bidder, made: Bid | None, changes: Changes, *, publisher: bool = True
 ) -> Iterator[Notification]:
     """To the subscriber and the publisher, who is told once of a change. Without a bid: this one holds it no more."""

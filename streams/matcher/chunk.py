@@ -52,7 +52,7 @@ class Chunk:
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
         self.unused: list[int] = []  # handles of versions that never came into force
-        self.repeats: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
+        self.duplicates: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0
         self.amended: tuple[Rows, Packed] | None = None  # rows whose payload was stored once more, and how
         self.replaced = False  # some of them by a later one of this chunk, under the same id
@@ -67,10 +67,10 @@ class Chunk:
 
     def run(self, offsets: Sequence[int]) -> None:
         apply_subscriptions(self)
-        told = self.all_told()
-        found = store_rows(self, "none" if told else "both" if self.engine.index is None else "past")
+        silent = self.is_silent()
+        found = store_rows(self, "none" if silent else "both" if self.engine.index is None else "past")
         publications = take_publications(self, found)
-        if not told:
+        if not silent:
             if len(publications.rows):
                 match_live(self, publications, found)
             match_past(self, found)
@@ -78,7 +78,7 @@ class Chunk:
         request_backfill(self, publications.rows)
         self._finish()
 
-    def all_told(self) -> bool:
+    def is_silent(self) -> bool:
         """Nothing has come under this version of the routing yet: every pair is the earlier version's to report, and need not be found."""
         return self.engine.progress.silent and not (self.columns.best[self.fresh] != NO_BEST).any()
 

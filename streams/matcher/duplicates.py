@@ -1,4 +1,4 @@
-"""Which publications of the log were dropped as repeats, and which records the matcher has refused: what a rebuild, which begins in the
+"""Which publications of the log were dropped as duplicates, and which records the matcher has refused: what a rebuild, which begins in the
 middle of the log, cannot find out, and a replay not with certainty.
 
 The first publication of an id keeps the others out for a hot window; whether one counts may depend on a chain of them that began long
@@ -8,7 +8,7 @@ have passed since the last drop in it: what arrived before that is not rebuilt. 
 a function of the log, however it is cut into chunks.
 
 In the changelog: key `\\0repeats\\0` or `\\0refused\\0` and the number of the block in 16 hex digits; value: i64_be log time of the last
-drop, and a bit for each offset of the block, the first one highest. A storm of repeats takes one bit a record, and a record of the
+drop, and a bit for each offset of the block, the first one highest. A storm of duplicates takes one bit a record, and a record of the
 changelog for each block that a chunk touches. In the store: the same in a queue, block number (i64_be) and value, under a numbered key,
 and beside it where the queue begins and ends.
 """
@@ -27,7 +27,7 @@ from pastforward.state import Store
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-REPEATS: Final = b"repeats"
+DUPLICATES: Final = b"repeats"
 REFUSED: Final = b"refused"
 BLOCK: Final = 1024  # offsets: 128 bytes, less than the progress that every chunk logs
 
@@ -43,10 +43,10 @@ def key_of(name: bytes) -> bytes:
     return b"\0" + name + b"\0"
 
 
-class Repeats:
+class Duplicates:
     """The blocks of one partition, in the order of the log. What changes is staged in the store. `name`: of what is noted."""
 
-    def __init__(self, store: Store, name: bytes = REPEATS) -> None:
+    def __init__(self, store: Store, name: bytes = DUPLICATES) -> None:
         self._store = store
         self._name = name
         self._queue: deque[int] = deque()
@@ -159,7 +159,7 @@ class Repeats:
         return self._name + b" %d" % number
 
 
-class Refusals(Repeats):
+class Refusals(Duplicates):
     """Records that have no effect but for the time they tell. `ahead`: those that the next chunk refuses, and notes."""
 
     def __init__(self, store: Store) -> None:

@@ -17,9 +17,9 @@ from pastforward.streams.matcher.notifications import as_columns, notifications_
 @dataclass(slots=True)
 class Effects:
     """What a chunk has led to. `live`: the raw rendezvous record of a subscription that is held, or None for one that is not; auctions
-    and repeats in the same way, under their keys."""
+    and duplicates in the same way, under their keys."""
 
-    told: list[NotificationColumns] = field(default_factory=list)
+    pairs: list[NotificationColumns] = field(default_factory=list)
     best: list[Notification] = field(default_factory=list)
     offers: list[BestOffer] = field(default_factory=list)
     requests: list[BackfillRequest] = field(default_factory=list)
@@ -30,8 +30,8 @@ class Effects:
     @property
     def notifications(self) -> list[Notification]:
         """One by one, for who wants to look at them."""
-        return [notification for columns in self.told for notification in notifications_of(columns)] + self.best
+        return [notification for columns in self.pairs for notification in notifications_of(columns)] + self.best
 
     def columns(self) -> list[NotificationColumns]:
         """All of them."""
-        return [*self.told, as_columns(self.best)] if self.best else self.told
+        return [*self.pairs, as_columns(self.best)] if self.best else self.pairs

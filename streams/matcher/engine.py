@@ -35,7 +35,7 @@ from pastforward.streams.matcher.best_offers import Auction, Auctions, Changes
 from pastforward.streams.matcher.bidding import bidder_of, query_of_new
 from pastforward.streams.matcher.chunk import Chunk
 from pastforward.streams.matcher.cold import FOREVER, NOT_YET, Cold
-from pastforward.streams.matcher.duplicates import Refusals, Repeats
+from pastforward.streams.matcher.duplicates import Duplicates, Refusals
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.endings import Endings
 from pastforward.streams.matcher.held import auction_of
@@ -72,7 +72,7 @@ class Engine:
         self.lost: Counter[str] = Counter()  # what a recovery could not take, by reason
         self.subscribers = Subscribers()
         self.auctions = Auctions(store)
-        self.repeats = Repeats(store)
+        self.duplicates = Duplicates(store)
         self.refusals = Refusals(store)
         self.applied = 0  # up to which offset; at least once, a rebuilt state may be ahead of what is read again
         self.store = store
@@ -128,7 +128,7 @@ class Engine:
         savepoint = self.store.savepoint()
         self.subscribers.begin()
         self.auctions.begin()
-        self.repeats.begin()
+        self.duplicates.begin()
         self.refusals.begin()
         self.endings.begin()
         try:
@@ -139,7 +139,7 @@ class Engine:
             taken = self.subscribers.taken
             self.subscribers.undo()
             self.auctions.undo()
-            self.repeats.undo()
+            self.duplicates.undo()
             self.refusals.undo()
             self.endings.undo()
             if self.index is not None:
@@ -174,10 +174,10 @@ class Engine:
                 effects.live.update(self._note_refused(np.asarray(offsets, np.int64)[refused], chunk.log_time[refused]))
         chunk.run(offsets)
         if effects.dropped:
-            self._note_repeats(chunk, np.asarray(offsets, np.int64))
+            self._note_duplicates(chunk, np.asarray(offsets, np.int64))
         before = self.rebuilt_from(self.progress.log_time)
-        if self.repeats:
-            effects.live.update((key, None) for key, _ in self.repeats.forget(before))
+        if self.duplicates:
+            effects.live.update((key, None) for key, _ in self.duplicates.forget(before))
         if self.refusals:
             for key, last in self.refusals.forget(before):
                 effects.live[key] = None
@@ -190,12 +190,12 @@ class Engine:
         self.progress.refused_until = max(self.progress.refused_until, int(offsets[-1]) + 1)
         return dict(self.refusals.note(offsets, log_times))
 
-    def _note_repeats(self, chunk: Chunk, offsets: Rows) -> None:
+    def _note_duplicates(self, chunk: Chunk, offsets: Rows) -> None:
         """Publications that were dropped; but for those that are read again, of which the first reading has decided."""
         dropped = (chunk.columns.kind == PUBLICATION) & ~chunk.came
-        dropped[chunk.repeats] = True
+        dropped[chunk.duplicates] = True
         rows = np.flatnonzero(dropped & (offsets >= self.applied))
-        chunk.effects.live.update(self.repeats.note(offsets[rows], chunk.log_time[rows]))
+        chunk.effects.live.update(self.duplicates.note(offsets[rows], chunk.log_time[rows]))
 
     def rebuilt_from(self, log_time: int) -> int:
         """What arrived earlier is not held, nor was it there when what is held came."""
@@ -245,7 +245,7 @@ class Engine:
         self.progress, self.applied = decode_progress(value)
         self.store.drop_before(self.progress.change_window(self.hot_window))
         self.cut = self.progress.cut()
-        self.repeats.load()
+        self.duplicates.load()
         self.refusals.load()
         for slot, payload in self.auctions.stored():
             self._reopen(payload, slot)
@@ -273,8 +273,8 @@ class Engine:
     ) -> None:
         """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from.
 
-        After repeats and refusals. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped
-        long after its arrival: nobody knows any more which of that were repeats, and it is not needed.
+        After duplicates and refusals. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped
+        long after its arrival: nobody knows any more which of that were duplicates, and it is not needed.
         """
         with self._atomic():
             columns = decode_rendezvous_chunk(values)
@@ -282,7 +282,7 @@ class Engine:
             times = log_times(self.progress, columns, timestamps, np.ones(len(columns), np.bool_))
             wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
             at = np.asarray(offsets, np.int64)
-            wanted &= ~self.repeats.among(at) & ~self.refusals.among(at)
+            wanted &= ~self.duplicates.among(at) & ~self.refusals.among(at)
             Chunk(self, columns, list(values), wanted, times, Effects()).remember()
 
     def adopt(

@@ -53,8 +53,15 @@ def match_live(chunk: Chunk, publications: Publications, found: FoundRows | None
             answer[number] = covered(subscriber, neighbours[subscriber.recipient])
         return answer
 
-    told = reported(chunk, publications, matched, handles, np.ones(len(matched), np.bool_), covered_by_others)
-    notify(chunk, publications, matched[told], handles[told], publications.rows[matched[told]], LIVE)
+    reported_here = reported(chunk, publications, matched, handles, np.ones(len(matched), np.bool_), covered_by_others)
+    notify(
+        chunk,
+        publications,
+        matched[reported_here],
+        handles[reported_here],
+        publications.rows[matched[reported_here]],
+        LIVE,
+    )
 
 
 def _by_recipient(some: list[Subscriber]) -> dict[bytes, list[Subscriber]]:

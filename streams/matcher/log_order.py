@@ -35,13 +35,13 @@ def fresh_among(progress: Progress, columns: RendezvousColumns, effects: Effects
     for number, name in ORIGINS.items():
         for at in range(seen.shape[1]):
             seen[number, at] = known.get((name, at), -1)
-    repeats = fresh_rows(origin, partition, columns.offset, FROM_NONE, seen, fresh)
+    duplicates = fresh_rows(origin, partition, columns.offset, FROM_NONE, seen, fresh)
     for number, name in ORIGINS.items():
         for at, highest in enumerate(seen[number].tolist()):
             if highest >= 0:
                 known[name, at] = highest
-    if repeats:
-        effects.dropped["repeat"] += repeats
+    if duplicates:
+        effects.dropped["repeat"] += duplicates
     return fresh
 
 

@@ -1,7 +1,7 @@
 """The matcher: reads one rendezvous partition, finds the pairs, and says what to send and to remember.
 
 The changelog holds each live subscription, as its rendezvous record, and under keys that no id can have, the progress of the
-partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as repeats,
+partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as duplicates,
 and which records it has refused (`streams.matcher.duplicates`). Publications come back from the rendezvous log itself.
 """
 
@@ -104,12 +104,14 @@ class Matcher:
         sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
         together = 0
-        for told in effects.columns():
-            writer = NotificationWriter(told, sinks.format, sinks.registry)
+        for notifications in effects.columns():
+            writer = NotificationWriter(notifications, sinks.format, sinks.registry)
             check_writer(writer)
             together += int(writer.sizes.sum())
             check_size("notifications, all together,", together, MOST)
-            outgoing.send_framed(topics.notifications, sinks.partitions, told.recipient_id, writer.sizes, writer.write)
+            outgoing.send_framed(
+                topics.notifications, sinks.partitions, notifications.recipient_id, writer.sizes, writer.write
+            )
         if effects.offers:
             keys = [offer.publication_id.encode() for offer in effects.offers]
             offers = [encode(offer, sinks.format, sinks.registry) for offer in effects.offers]
@@ -165,10 +167,10 @@ class Matcher:
 
     def _count(self, effects: Effects) -> None:
         metrics = self._metrics
-        for told in effects.columns():
-            phase = PHASES[told.phase[0]]  # all of one lot are of one phase
-            metrics.notifications.labels(phase).inc(len(told))
-            metrics.matches.labels(phase).inc(int(np.count_nonzero(told.role == SUBSCRIBER)))
+        for notifications in effects.columns():
+            phase = PHASES[notifications.phase[0]]  # all of one lot are of one phase
+            metrics.notifications.labels(phase).inc(len(notifications))
+            metrics.matches.labels(phase).inc(int(np.count_nonzero(notifications.role == SUBSCRIBER)))
         for reason, count in effects.dropped.items():
             metrics.dropped.labels(reason).inc(count)
         if effects.moved:
@@ -183,7 +185,7 @@ class Matcher:
     def idle(self) -> Outgoing | None:
         """A tick, as long as there is anything that time could end."""
         engine = self._engine
-        if not (any(engine.size) or engine.auctions or engine.repeats):
+        if not (any(engine.size) or engine.auctions or engine.duplicates):
             return None
         outgoing = Outgoing()
         tick = Rendezvous("none", 0, 0, 0, engine.version, (engine.number,))

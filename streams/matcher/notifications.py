@@ -24,7 +24,7 @@ ROLES: Final = ("subscriber", "publisher")
 
 
 @dataclass(slots=True)
-class Told:
+class Notified:
     """Notifications of one role. `pairs`: the pair that each stands for, ascending."""
 
     columns: NotificationColumns
@@ -36,18 +36,18 @@ class Told:
         return [at] if at < len(self.pairs) and self.pairs[at] == pair else []
 
 
-def tell(
+def notifications_of_pairs(
     subscribers: Subscribers, handles: Rows, columns: RendezvousColumns, rows: Rows, matched_at: Rows, phase: int
-) -> list[Told]:
+) -> list[Notified]:
     """Notifications of pairs: of a subscription, by handle, and a publication, by its row. The subscriber is told, and the publisher who
     asked for it."""
     contents, carries = _contents(subscribers, handles, columns, rows)
     names = subscribers.names_heap.texts(handles)
     versions = _versions(subscribers.partition[handles], subscribers.offset[handles])
 
-    def made(role: int, pairs: Rows, recipients: Texts) -> Told:
+    def made(role: int, pairs: Rows, recipients: Texts) -> Notified:
         at = rows[pairs]
-        return Told(
+        return Notified(
             NotificationColumns(
                 _ids(pairs, b"\0publisher" if role == PUBLISHER else b"", names, versions, columns, rows),
                 names.take(pairs),
@@ -67,11 +67,11 @@ def tell(
             pairs,
         )
 
-    told = [made(SUBSCRIBER, np.arange(len(rows)), subscribers.recipient.texts(handles))]
+    notified = [made(SUBSCRIBER, np.arange(len(rows)), subscribers.recipient.texts(handles))]
     asked = np.flatnonzero(columns.party_id.length[rows] >= 0)
     if len(asked):
-        told.append(made(PUBLISHER, asked, columns.party_id.take(rows[asked])))
-    return told
+        notified.append(made(PUBLISHER, asked, columns.party_id.take(rows[asked])))
+    return notified
 
 
 def _versions(partition: npt.NDArray[np.int32], offset: Rows) -> Texts:

@@ -57,8 +57,8 @@ def _match_piece(chunk: Chunk, publications: Publications, rows: Rows, matched: 
         return np.array([(row, i) in found for row, i, _ in asked], np.bool_)
 
     fits = _fits(chunk, publications, rows, matched, handles)
-    told = reported(chunk, publications, matched, handles, fits, covered_by_earlier)
-    notify(chunk, publications, matched[told], handles[told], rows[told], PAST)
+    reported_here = reported(chunk, publications, matched, handles, fits, covered_by_earlier)
+    notify(chunk, publications, matched[reported_here], handles[reported_here], rows[reported_here], PAST)
 
 
 def _fits(chunk: Chunk, publications: Publications, rows: Rows, matched: Rows, handles: Rows) -> Flags:

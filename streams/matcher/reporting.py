@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.streams.matcher.held import Publications
-from pastforward.streams.matcher.notifications import tell
+from pastforward.streams.matcher.notifications import notifications_of_pairs
 from pastforward.streams.matcher.subscribers import ALONE, OLD, SELF_JOIN
 from pastforward.streams.routing import reports
 
@@ -36,17 +36,17 @@ def reported(
     flags = subscribers.flags[handles]
     columns, at = publications.columns, publications.rows[matched]
     # One of the two has come under this version of the routing; else the earlier version reports the pair.
-    told: Flags = fits & (((flags & OLD) == 0) | (columns.routing_version[at] >= engine.version))
+    reported_here: Flags = fits & (((flags & OLD) == 0) | (columns.routing_version[at] >= engine.version))
     # If one of the two is here alone, here is where they meet.
     start = columns.partitions_start
     several = ((flags & ALONE) == 0) & (start[at + 1] - start[at] > 1)
-    for pair in np.flatnonzero(told & several).tolist():
+    for pair in np.flatnonzero(reported_here & several).tolist():
         partitions = publications.partitions(int(matched[pair]))
-        told[pair] = reports(engine.number, subscribers.partitions[int(handles[pair])], partitions)
-    joining = np.flatnonzero(told & ((flags & SELF_JOIN) != 0))
+        reported_here[pair] = reports(engine.number, subscribers.partitions[int(handles[pair])], partitions)
+    joining = np.flatnonzero(reported_here & ((flags & SELF_JOIN) != 0))
     if len(joining):
-        told[joining] = ~covered(joining)
-    return told
+        reported_here[joining] = ~covered(joining)
+    return reported_here
 
 
 def notify(chunk: Chunk, publications: Publications, matched: Rows, handles: Rows, rows: Rows, phase: int) -> None:
@@ -54,11 +54,11 @@ def notify(chunk: Chunk, publications: Publications, matched: Rows, handles: Row
     if not len(matched):
         return
     columns, at, subscribers = publications.columns, publications.rows[matched], chunk.engine.subscribers
-    told = tell(subscribers, handles, columns, at, chunk.log_time[rows], phase)
+    made = notifications_of_pairs(subscribers, handles, columns, at, chunk.log_time[rows], phase)
     for i in columns.self_join[at].nonzero()[0].tolist():
         earlier = publications.before[int(matched[i])].earlier
         if earlier:
-            for columns_told in told:
-                for place in columns_told.places(i):
-                    columns_told.columns.earlier_ids[place] = earlier
-    chunk.effects.told += [each.columns for each in told]
+            for notified in made:
+                for place in notified.places(i):
+                    notified.columns.earlier_ids[place] = earlier
+    chunk.effects.pairs += [each.columns for each in made]

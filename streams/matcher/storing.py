@@ -37,7 +37,7 @@ def store_rows(chunk: Chunk, find: str) -> FoundRows | None:
     batch = _publications_alone(chunk) if chunk.plain else _batch(chunk, rows)
     found = FoundRows(chunk.engine.store.apply_columns(batch, find=find), rows)
     chunk.engine.store.tick(int(chunk.log_time[-1]))
-    chunk.repeats = rows[chunk.engine.store.repeats]
+    chunk.duplicates = rows[chunk.engine.store.duplicates]
     return found
 
 
@@ -107,9 +107,9 @@ def take_publications(chunk: Chunk, found: FoundRows | None) -> Publications:
     """The publications that were not dropped, each with what came before it on its topic, and stored with that."""
     columns = chunk.columns
     rows = chunk.all_rows if chunk.plain else np.flatnonzero((columns.kind == PUBLICATION) & chunk.fresh)
-    if len(chunk.repeats):
-        chunk.effects.dropped["repeated_publication"] += len(chunk.repeats)
-        rows = np.setdiff1d(rows, chunk.repeats, assume_unique=True)
+    if len(chunk.duplicates):
+        chunk.effects.dropped["repeated_publication"] += len(chunk.duplicates)
+        rows = np.setdiff1d(rows, chunk.duplicates, assume_unique=True)
     before = Befores(found, columns, rows)
     if len(rows) and found is not None:
         some, packed = before.packed(chunk.packed)

@@ -23,7 +23,11 @@ log = logging.getLogger("pastforward.worker")
 
 CLIENT: Final = "aiokafka"
 OTHERS: Final = ("faust", "mode")
-TOLD: Final = ("Crashed reason", "We experienced a crash", "Error: ")  # of which the worker says more, in fewer lines
+REPHRASED: Final = (
+    "Crashed reason",
+    "We experienced a crash",
+    "Error: ",
+)  # of which the worker says more, in fewer lines
 REFUSED: Final = (
     "Attempt to join group failed due to fatal error"  # then aiokafka does nothing any more, and says no more
 )
@@ -34,7 +38,7 @@ Ask = Callable[[], Awaitable[None]]
 Emit = Callable[[logging.LogRecord], None]
 
 
-class Repeats:
+class RepeatedLines:
     """Lets the first of a kind of message through, then one at growing intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +62,7 @@ class BrokerWatch(logging.Filter):
     def __init__(self, ask: Ask, absence: Absence, emit: Emit) -> None:
         super().__init__()
         self._ask, self._absence, self._emit = ask, absence, emit
-        self._repeats = Repeats()
+        self._repeated = RepeatedLines()
         self._held: list[logging.LogRecord] = []
         self._alarm = asyncio.Event()
         self.refused: Callable[[str], None] = log.error  # called when Kafka will never take this worker into its group
@@ -70,13 +74,13 @@ class BrokerWatch(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         name = record.name.partition(".")[0]
         if name in OTHERS:
-            return not any(text in record.getMessage() for text in TOLD) and self._repeats.passes(record)
+            return not any(text in record.getMessage() for text in REPHRASED) and self._repeated.passes(record)
         if name != CLIENT:
             return True
         if record.getMessage().startswith(REFUSED):
             self.refused(record.getMessage().partition(": ")[2])
             return False
-        if not self.away and self._repeats.passes(record):
+        if not self.away and self._repeated.passes(record):
             self._held.append(record)
         self._alarm.set()
         return False

@@ -106,7 +106,7 @@ class _Worker(faust.Worker):
 
     def _failed(self, reason: BaseException) -> None:
         if not self.ending.begun:  # what fails on the way out has its cause there
-            _tell(reason)
+            _log_reason(reason)
         self.ending.begin(failed=True)
 
     def _shutdown_loop(self) -> None:
@@ -122,7 +122,7 @@ class _Worker(faust.Worker):
         """Faust runs the loop for another second when everything has ended; a turn will do."""
 
 
-def _tell(error: BaseException) -> None:
+def _log_reason(error: BaseException) -> None:
     if FULL in str(error):
         log.error("the worker stops: the disk is full (%s); make room, and start it again: nothing is lost", error)
     elif isinstance(error, KafkaError) and error.retriable:

@@ -17,7 +17,7 @@ from pastforward.schemas import SchemaError
 from pastforward.state import Store, UnusableError
 from pastforward.state.rocks import is_corruption
 from pastforward.streams.matcher import best_offers as auctions
-from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher import duplicates
 from pastforward.streams.matcher.cold import FOREVER, Cold
 from pastforward.streams.matcher.engine import PROGRESS as KEPT_PROGRESS
 from pastforward.streams.matcher.engine import Engine
@@ -223,7 +223,7 @@ async def _rebuild(
     first: int,
     entry: Directory,
 ) -> None:
-    """Publications from the last two hot windows of the log, but for those that were repeats: what is held from the last one carries
+    """Publications from the last two hot windows of the log, but for those that were duplicates: what is held from the last one carries
     what was the previous publication then. After them the live subscriptions, from the changelog."""
     changelog = await _read_changelog(connection, TopicPartition(topics.live, engine.number))
     if changelog.progress is None:
@@ -237,7 +237,7 @@ async def _rebuild(
             engine.commit(committed)  # a chunk that fails must not take them along
         return
     known, reached = changelog.progress
-    engine.repeats.restore(changelog.repeats)
+    engine.duplicates.restore(changelog.duplicates)
     engine.refusals.restore(changelog.refused)
     engine.rebuild(known)
     start = await offset_at(connection, rendezvous, engine.rebuilt_from(known.log_time))
@@ -270,12 +270,12 @@ def _remember(engine: Engine, records: Sequence[Any], log_time: int) -> None:
 
 
 class _Changelog(NamedTuple):
-    """`progress`: with the offset that the changelog has reached. Live subscriptions, open auctions; repeats, refusals with keys."""
+    """`progress`: with the offset that the changelog has reached. Live subscriptions, open auctions; duplicates, refusals with keys."""
 
     progress: tuple[Progress, int] | None
     live: list[bytes]
     auctions: dict[bytes, bytes]
-    repeats: dict[bytes, bytes]
+    duplicates: dict[bytes, bytes]
     refused: dict[bytes, bytes]
 
 
@@ -296,6 +296,6 @@ async def _read_changelog(connection: Connection, changelog: TopicPartition) -> 
         list(held.values()),
         *(
             {key: value for key, value in others.items() if key.startswith(begin)}
-            for begin in (auctions.KEY, repeats.key_of(repeats.REPEATS), repeats.key_of(repeats.REFUSED))
+            for begin in (auctions.KEY, duplicates.key_of(duplicates.DUPLICATES), duplicates.key_of(duplicates.REFUSED))
         ),
     )

@@ -46,16 +46,16 @@ class Step:
     total: int
 
 
-Tell = Callable[[Step], None]
+Report = Callable[[Step], None]
 
 
 class Change:
     """From the version in force to the next one."""
 
-    def __init__(self, settings: Settings, bootstrap: str, tell: Tell) -> None:
+    def __init__(self, settings: Settings, bootstrap: str, report: Report) -> None:
         self._settings = settings
         self._bootstrap = bootstrap
-        self._tell = tell
+        self._report = report
         self._admin: AdminClient = topics.connect(settings, bootstrap)
         self._inputs = Topics(settings.topic_prefix)
         self._producer: Any = None
@@ -243,7 +243,7 @@ class Change:
         while True:
             left = self._lag(version, names, self._ends(names))
             total = max(total, left)
-            self._tell(Step("the new version reads what is live and hot", left, total))
+            self._report(Step("the new version reads what is live and hot", left, total))
             if left <= NEAR:
                 return
             time.sleep(PAUSE)
@@ -255,7 +255,7 @@ class Change:
         while True:
             view = self.view()
             flips = {(name, p): at for (v, name, p), at in view.flips.items() if v == version}
-            self._tell(Step("input partitions change over", len(wanted - flips.keys()), len(wanted)))
+            self._report(Step("input partitions change over", len(wanted - flips.keys()), len(wanted)))
             if wanted <= flips.keys():
                 return {(getattr(self._inputs, name), p): at for (name, p), at in flips.items()}
             time.sleep(PAUSE)
@@ -268,7 +268,7 @@ class Change:
         while True:
             left = self._unread(old, ends) + self._lag(version, self._input_names, flips)
             total = max(total, left)
-            self._tell(Step("the old version matches what it has", left, total))
+            self._report(Step("the old version matches what it has", left, total))
             if not left:
                 return
             time.sleep(PAUSE)

@@ -92,7 +92,7 @@ class Sender(Protocol):
     async def send(self, chunk: Chunk) -> None:
         """Returns when what others read is safe at the broker. Of a partition chunks are sent in the order of the calls."""
 
-    async def settle(self, partition: TopicPartition) -> None:
+    async def flush(self, partition: TopicPartition) -> None:
         """Returns when changelog and offset of all that was sent are safe, too."""
 
     async def stop(self) -> None:
@@ -263,7 +263,7 @@ class ExactlyOnce:
     async def send(self, chunk: Chunk) -> None:
         await self._joined.put(chunk)
 
-    async def settle(self, partition: TopicPartition) -> None:
+    async def flush(self, partition: TopicPartition) -> None:
         """They were in the transactions."""
 
     async def _send(self, chunks: list[Chunk]) -> None:
@@ -271,7 +271,7 @@ class ExactlyOnce:
 
 
 class AtLeastOnce:
-    """Outputs leave at once, those of all chunks that are ready together; changelog and offset follow when the partition settles.
+    """Outputs leave at once, those of all chunks that are ready together; changelog and offset follow when the partition is flushed.
 
     The rendezvous log has a producer of its own: aiokafka has one request under way to a broker, and what the router writes would wait
     until the broker has what the matcher wrote, and the other way round.
@@ -280,25 +280,25 @@ class AtLeastOnce:
     def __init__(self, transactions: Transactions, connection: Connection, rendezvous: str) -> None:
         self.name = transactions.name
         self._rendezvous = rendezvous
-        self._routing, self._telling = (make_producer(connection, enable_idempotence=True) for _ in range(2))
+        self._routing, self._notifying = (make_producer(connection, enable_idempotence=True) for _ in range(2))
         self._transactions = transactions
         self._outputs = _Joined(self._send_outputs)
-        self._settling = _Joined(self._settle)
-        self._unsettled: dict[TopicPartition, list[Chunk]] = {}
+        self._flushing = _Joined(self._flush)
+        self._unflushed: dict[TopicPartition, list[Chunk]] = {}
 
     async def start(self) -> None:
-        await asyncio.gather(start(self._routing), start(self._telling), self._transactions.start())
+        await asyncio.gather(start(self._routing), start(self._notifying), self._transactions.start())
 
     async def stop(self) -> None:
         await self._transactions.stop()
-        for producer in (self._routing, self._telling):
+        for producer in (self._routing, self._notifying):
             if self._transactions.failure is None:
                 await producer.stop()
             else:
                 give_up(producer)
 
     async def send(self, chunk: Chunk) -> None:
-        self._unsettled.setdefault(chunk.partition, []).append(
+        self._unflushed.setdefault(chunk.partition, []).append(
             chunk._replace(outgoing=chunk.outgoing.changelog_alone())
         )
         try:
@@ -312,12 +312,12 @@ class AtLeastOnce:
             self._transactions.failure = failure
             raise failure from error
 
-    async def settle(self, partition: TopicPartition) -> None:
-        chunks = self._unsettled.pop(partition, [])
+    async def flush(self, partition: TopicPartition) -> None:
+        chunks = self._unflushed.pop(partition, [])
         if chunks:
             changelog = Outgoing.joined(chunk.outgoing for chunk in chunks)
             last = next((chunk for chunk in reversed(chunks) if chunk.offset is not None), chunks[-1])
-            await self._settling.put(last._replace(outgoing=changelog))
+            await self._flushing.put(last._replace(outgoing=changelog))
 
     async def _send_outputs(self, chunks: list[Chunk]) -> list[Any]:
         if self._transactions.failure is not None:
@@ -325,10 +325,10 @@ class AtLeastOnce:
         together = Outgoing.joined(chunk.outgoing for chunk in chunks)
         outputs = together.outputs
         routed = {place: outputs.pop(place) for place in [place for place in outputs if place[0] == self._rendezvous]}
-        told: Batches = [*outputs.items(), *together.frames.items()]
-        return [*await queue(self._routing, routed.items()), *await queue(self._telling, told)]
+        notifications: Batches = [*outputs.items(), *together.frames.items()]
+        return [*await queue(self._routing, routed.items()), *await queue(self._notifying, notifications)]
 
-    async def _settle(self, chunks: list[Chunk]) -> None:
+    async def _flush(self, chunks: list[Chunk]) -> None:
         await self._transactions.run(_latest_changelog, chunks)
 
 

@@ -32,8 +32,8 @@ MOST: Final = 10_000
 FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
 
 AHEAD: Final = 2  # chunks on their way to the broker: one in the transaction that runs, one for the next
-SETTLE: Final = 0.5  # seconds of work that are done again, at most, from the local state
-SETTLE_RECORDS: Final = 10_000  # and so many records at most
+FLUSH_EVERY: Final = 0.5  # seconds of work that are done again, at most, from the local state
+FLUSH_RECORDS: Final = 10_000  # and so many records at most
 
 OVERTAKEN: Final = (
     CommitFailedError,
@@ -77,11 +77,11 @@ class PartitionTask:
         self.position = position
         self._courtesy = courtesy
         self._passed = passed
-        self._told = position  # up to there the stage knows
+        self._known = position  # up to there the stage knows
         self._computing: tuple[float, float] | None = None  # since when, and the arrival of the first record
         self._flights: deque[_Flight] = deque()
-        self._unsettled = 0  # records
-        self._settled_at = time.perf_counter()
+        self._unflushed = 0  # records
+        self._flushed_at = time.perf_counter()
         self._piece = FIRST
         self._since = 0  # records handled since memory was given back
         self._computed = 2 * QUICK  # seconds, of the last chunk
@@ -136,7 +136,7 @@ class PartitionTask:
         """What a change of the routing lets the stage do; what it has to say for that is said when all before it is safe."""
         allowed = self.stage.allowed(self.position)
         if allowed.say is not None:
-            await self._settle()
+            await self._flush()
             await self.sender.send(Chunk(self.partition, allowed.say, None))
         return allowed
 
@@ -149,11 +149,11 @@ class PartitionTask:
     async def _handle(self, records: Sequence[Any]) -> int:
         """Returns the number of records that are sent."""
         outgoing, begun = await self._compute(records)
-        self.position = self._told = records[-1].offset + 1
+        self.position = self._known = records[-1].offset + 1
         if self._passed is not None:
             self.position = max(self.position, self._passed(self))
         self._since += len(records)
-        self._unsettled += len(records)
+        self._unflushed += len(records)
         sent = asyncio.create_task(
             self.sender.send(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at))
         )
@@ -161,8 +161,8 @@ class PartitionTask:
         self._flights.append(flight)
         sent.add_done_callback(partial(self._count, flight))
         # At the same moments in all partitions, so that at least once, where settling is a transaction, they share it.
-        if self._unsettled >= SETTLE_RECORDS or begun[0] // SETTLE > self._settled_at // SETTLE:
-            await self._settle()
+        if self._unflushed >= FLUSH_RECORDS or begun[0] // FLUSH_EVERY > self._flushed_at // FLUSH_EVERY:
+            await self._flush()
         while len(self._flights) >= AHEAD or (self._flights and self._flights[0].sent.done()):
             await self._land()
         return outgoing.count
@@ -209,24 +209,24 @@ class PartitionTask:
             took = time.perf_counter() - flight.began
             self._metrics.chunk(self.partition.topic, flight.records, flight.computed, took - flight.computed)
 
-    async def _settle(self) -> None:
+    async def _flush(self) -> None:
         """Waits until all is safe, and makes the state durable."""
         while self._flights:
             await self._land()
-        if self._unsettled:
-            await self.sender.settle(self.partition)
+        if self._unflushed:
+            await self.sender.flush(self.partition)
             began = time.perf_counter()
             # however little there is to write: the state may move to disk, or a part of it may go
             await asyncio.to_thread(self.stage.committed, self.position)
             self._metrics.commit.labels(self.partition.topic).observe(time.perf_counter() - began)
-            self._unsettled = 0
-        self._settled_at = time.perf_counter()
+            self._unflushed = 0
+        self._flushed_at = time.perf_counter()
 
     async def silent(self) -> None:
         async with self._lock:
             if self._released:
                 return
-            await self._settle()
+            await self._flush()
             if self._since > FLOOD:
                 self._since = 0
                 await asyncio.to_thread(give_back)
@@ -235,18 +235,18 @@ class PartitionTask:
     async def _pass(self, outgoing: Outgoing | None = None) -> None:
         """Commits where the consumer stands, with what else there is to send."""
         passed = self.position if self._passed is None else max(self.position, self._passed(self))
-        told = self.stage.passed(passed) if passed > self._told else None
-        self._told = passed
-        offset = passed if told is not None or passed > self.position else None
-        parts = [part for part in (told, outgoing) if part is not None]
+        records = self.stage.passed(passed) if passed > self._known else None
+        self._known = passed
+        offset = passed if records is not None or passed > self.position else None
+        parts = [part for part in (records, outgoing) if part is not None]
         if not parts and offset is None:
             return
         self.position = passed
         together = _joined(parts) if parts else Outgoing()
         await self.sender.send(Chunk(self.partition, together, offset, self.stage.arrived_at))
         if offset is not None:
-            self._unsettled += 1
-            await self._settle()
+            self._unflushed += 1
+            await self._flush()
 
     async def release(self) -> None:
         """Lets what is in flight end."""
@@ -254,7 +254,7 @@ class PartitionTask:
         async with self._lock:
             try:
                 if not self._failed:
-                    await self._settle()
+                    await self._flush()
                     await self._pass()
             except (*OVERTAKEN, Interrupted):
                 pass  # somebody else's by now, or to be taken over again: what was not committed is done again

@@ -23,9 +23,9 @@ from pastforward.schemas import (
     Rendezvous,
     Version,
 )
+from pastforward.spark_batch.duplicates import losers
 from pastforward.spark_batch.earlier import looking_back
 from pastforward.spark_batch.pairs import Asked, match_batch
-from pastforward.spark_batch.repeats import losers
 from pastforward.spark_batch.report import make_report
 from pastforward.spark_batch.requests import Open
 from pastforward.spark_batch.rows import micros

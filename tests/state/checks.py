@@ -24,7 +24,7 @@ def apply_both(store: Store, oracle: Oracle, rows: list[dict[str, Any]], find: s
         assert set(given[number]) == expected, f"row {number}: {row}"
         if repeat:
             repeats.append(number)
-    assert store.repeats.tolist() == repeats
+    assert store.duplicates.tolist() == repeats
 
 
 def same_contents(store: Store, oracle: Oracle) -> None:

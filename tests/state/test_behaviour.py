@@ -170,7 +170,7 @@ def test_an_index_that_outgrows_its_budget_moves_to_disk_and_back(tmp_path: Path
         assert len(store.subscribe(1, "1", time=4000, starts_at=0)) == 3000
         assert store.get(2999, "publication") is not None
         store.apply(publications(2990, 20))
-        assert store.repeats.tolist() == list(range(10)), "ids on disk are known"
+        assert store.duplicates.tolist() == list(range(10)), "ids on disk are known"
     with open_store(tmp_path / "s") as store:
         assert store.stats.in_memory
         assert store.stats.items == 3000
@@ -359,5 +359,5 @@ def test_what_a_publication_older_than_the_window_leaves(tmp_path: Path) -> None
         assert store.publish("old", "1", time=10, arrived_at=1000) == [Pair("subscription", "s")]
         assert store.subscribe("t", "1", time=1000, starts_at=0) == []
         assert store.publish("old", "1", time=1050) == []
-        assert store.repeats.tolist() == [0]
+        assert store.duplicates.tolist() == [0]
         assert len(store.publish("old", "1", time=1101)) == 2

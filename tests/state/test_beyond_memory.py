@@ -75,7 +75,7 @@ def test_after_it_was_opened_again_each_topic_is_read_once(tmp_path: Path) -> No
         budget.for_indexes = 1 << 20
         repeated = store.apply(publications(150, 10, 20), find="past")
         assert repeated.num_rows == 0
-        assert store.repeats.tolist() == list(range(10))
+        assert store.duplicates.tolist() == list(range(10))
         read = store.stats.records_read
         for first in range(200, 400, 20):
             assert take(store, first, 20, topics=20) == before(first, 20, 20)
@@ -95,7 +95,7 @@ def test_a_store_of_an_earlier_version_gets_its_filters(tmp_path: Path) -> None:
     budget.for_indexes = -1
     with open_store(tmp_path, budget=budget, hot_window=HOUR, earlier_limit=1) as store:
         assert store.apply(publications(0, 100, 10), find="past").num_rows == 0
-        assert len(store.repeats) == 100
+        assert len(store.duplicates) == 100
         assert take(store, 100, 10, topics=10) == before(100, 10, 10)
 
 

@@ -25,7 +25,7 @@ class Led(Change):
         self._settings = load({}, environment={})
         self._inputs = Topics(self._settings.topic_prefix)
         self._admin = self._bootstrap = self._consumer = self._producer = None  # type: ignore[assignment]
-        self._tell = self._told
+        self._report = self._told
         self.steps: list[Any] = []
         self.now = View({1: OLD, 2: Directory(2, "dewey", 3)} if state.next else {1: OLD}, state)
         self._left = left or {}

@@ -32,7 +32,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.state import Budget, found, open_store, paging
-from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher import duplicates
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.held import Before, auction_of, pack, unpack
@@ -54,7 +54,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 def small_blocks() -> Iterator[None]:
     """Logs are short here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeats, "BLOCK", 8)
+        patch.setattr(duplicates, "BLOCK", 8)
         patch.setattr(found, "PIECE", 3)
         patch.setattr(paging, "SLICE", 5)
         yield
@@ -170,7 +170,7 @@ def assert_holds(engine: Engine, reference: Partition, dropped: dict[int, int], 
         for name, auction in reference.auctions.items()
     }
     offsets = np.arange(max(dropped, default=-1) + 1)
-    known = set(np.flatnonzero(engine.repeats.among(offsets)).tolist())
+    known = set(np.flatnonzero(engine.duplicates.among(offsets)).tolist())
     needed = {at for at, time in dropped.items() if time >= now - 2 * window}
     assert (sorted(needed - known), sorted(known - set(dropped))) == ([], [])
 

@@ -40,12 +40,11 @@ from pastforward.schemas.codec import Format
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_DEAD_LETTER_KEY_BYTES
 from pastforward.state import Store, StoreError, open_store
 from pastforward.streams.matcher import chunk as chunk_module
-from pastforward.streams.matcher import duplicates as repeats
+from pastforward.streams.matcher import duplicates, memory_index, reporting
 from pastforward.streams.matcher import engine as engine_module
 from pastforward.streams.matcher import matcher as matcher_module
-from pastforward.streams.matcher import memory_index, reporting
 from pastforward.streams.matcher.best_offers import Auctions
-from pastforward.streams.matcher.duplicates import REFUSED, Repeats, key_of
+from pastforward.streams.matcher.duplicates import REFUSED, Duplicates, key_of
 from pastforward.streams.matcher.engine import Effects, Engine
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.matcher.subscribers import Subscribers
@@ -166,8 +165,8 @@ STEPS: list[tuple[Any, str]] = [
     (Store, "put_meta"),
     (chunk_module, "request_backfill"),
     (chunk_module.Chunk, "_finish"),
-    (Engine, "_note_repeats"),
-    (Repeats, "forget"),
+    (Engine, "_note_duplicates"),
+    (Duplicates, "forget"),
     (Effects, "columns"),
     (matcher_module, "NotificationWriter"),
     (matcher_module, "check_size"),
@@ -276,7 +275,7 @@ def test_whatever_the_matcher_raises_costs_the_record_that_causes_it(
     reference = Partition(0, HOT)
     offset = 0
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeats, "BLOCK", 8)
+        patch.setattr(duplicates, "BLOCK", 8)
         trap = Trap(bad, after)
         trap.set(patch, *step)
         matchers = Matchers(directory, layout, in_memory)

@@ -20,7 +20,7 @@ from pastforward.absence import Absence
 from pastforward.settings import load
 from pastforward.streams.routing import Directory
 from pastforward.streams.worker import process as run
-from pastforward.streams.worker.broker_watch import BrokerWatch, Repeats
+from pastforward.streams.worker.broker_watch import BrokerWatch, RepeatedLines
 from pastforward.streams.worker.routing_change import Change
 from pastforward.streams.worker.shutdown import Ending
 from tests.conftest import OwnBroker, StartWorker
@@ -228,7 +228,7 @@ async def _complaints() -> None:
 
 def test_a_message_that_repeats_is_shown_at_growing_intervals() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = RepeatedLines(clock)
     shown = []
     for second in range(1, 1000):
         clock.now = second

@@ -294,14 +294,14 @@ def test_at_least_once_outputs_leave_at_once_and_in_order_then_changelog_and_off
         for future in acknowledged:
             future.set_result(None)
         await asyncio.gather(*sends)
-        settling = asyncio.create_task(sender.settle(HERE))
+        flushing = asyncio.create_task(sender.flush(HERE))
         await asyncio.sleep(0.01)
-        assert not settling.done()
+        assert not flushing.done()
         acknowledged[-1].set_result(None)
-        await settling
-        await sender.settle(HERE)  # there is nothing more
+        await flushing
+        await sender.flush(HERE)  # there is nothing more
         await sender.send(Chunk(HERE, Outgoing(), None))
-        await sender.settle(HERE)  # a tick leaves nothing to be settled
+        await sender.flush(HERE)  # a tick leaves nothing to be flushed
 
     asyncio.run(run())
     assert steps == [

@@ -130,17 +130,17 @@ def stamped(system: System, by: str) -> None:
 
 def stops_before_it_settles() -> None:
     """In the worker: stopped when it has told of subscriptions, and before changelog and offset follow. Once."""
-    settle = AtLeastOnce._settle
+    settle = AtLeastOnce._flush
 
     async def stopping(self: AtLeastOnce, chunks: list[Chunk]) -> None:
         matched = [chunk for chunk in chunks if chunk.partition.topic == "stale.rendezvous"]
         logged = Outgoing.joined(chunk.outgoing for chunk in matched).changelog
         if any(key is not None and key.startswith(b"s") for records in logged.values() for key, _ in records):
-            AtLeastOnce._settle = settle  # type: ignore[method-assign]
+            AtLeastOnce._flush = settle  # type: ignore[method-assign]
             os.kill(os.getpid(), signal.SIGSTOP)
         await settle(self, chunks)
 
-    AtLeastOnce._settle = stopping  # type: ignore[method-assign]
+    AtLeastOnce._flush = stopping  # type: ignore[method-assign]
 
 
 def is_stopped(worker: WorkerUnderTest) -> bool:

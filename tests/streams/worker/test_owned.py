@@ -119,7 +119,7 @@ def test_the_next_chunk_is_computed_while_one_is_sent_and_not_one_more() -> None
 
 
 def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SETTLE", 1e-9)
+    monkeypatch.setattr(module, "FLUSH_EVERY", 1e-9)
 
     async def run() -> list[tuple[str, int | None]]:
         steps = Steps()

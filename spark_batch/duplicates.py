@@ -1,11 +1,11 @@
 """Events, known by id and topic, that came again within the hot window: only the first counts, by arrival, partition and offset.
 
 One that came is a repeat if the last one of its id that counted came at most a hot window before. The ingest does not look: it would have
-to read the whole table for each batch. Compaction deletes the repeats, and notes up to which offsets it has looked; a backfill
+to read the whole table for each batch. Compaction deletes the duplicates, and notes up to which offsets it has looked; a backfill
 looks itself at what it has found beyond them.
 
 A row may also be in the table twice, with the same partition and offset: an ingest whose checkpoint was lost reads the topic again. Such
-copies are one publication. They are no repeats of each other: of copies one stays, of repeats none.
+copies are one publication. They are no duplicates of each other: of copies one stays, of duplicates none.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PLACE: Final = pa.schema(
 )
 
 
-def repeats(rows: Any, hot_window: int) -> Any:
-    """The places of all repeats among rows, which must hold every row of an event that they hold one of."""
+def find(rows: Any, hot_window: int) -> Any:
+    """The places of all duplicates among rows, which must hold every row of an event that they hold one of."""
     from pyspark.sql import functions as f
 
     by_name = (
@@ -72,7 +72,7 @@ def _chains(hot_window: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
 
 
 def losers(places: list[dict[str, int]], hot_window: int) -> list[dict[str, int]]:
-    """The repeats of one id, whose places come in order."""
+    """The duplicates of one id, whose places come in order."""
     found = []
     counted: int | None = None
     for place in places:
@@ -110,9 +110,9 @@ def beyond(offsets: Mapping[int, int]) -> Any:
     return ~looked
 
 
-def without_repeats(found: Any, history: Any, offsets: Mapping[int, int], hot_window: int) -> Any:
+def without_duplicates(found: Any, history: Any, offsets: Mapping[int, int], hot_window: int) -> Any:
     """Rows or pairs without those whose publication is a repeat, and each once. `found` is read several times: persist it."""
     doubtful = found.where(beyond(offsets)).select(*EVENT).distinct()
     rows = history.select(*EVENT, *PLACE).join(doubtful, EVENT, "leftsemi")
-    first = found.join(repeats(rows, hot_window), PLACE, "leftanti")
+    first = found.join(find(rows, hot_window), PLACE, "leftanti")
     return first.dropDuplicates([*PLACE, *(name for name in ("asked",) if name in found.columns)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pastforward.columns.times import SECOND
 from pastforward.schemas import CanonicalPublication, Rendezvous
 from pastforward.state import Store, open_store
-from pastforward.streams.matcher.duplicates import BLOCK, REPEATS, Repeats
+from pastforward.streams.matcher.duplicates import BLOCK, DUPLICATES, Duplicates
 from tests.streams.logs import HOT, START
 from tests.streams.matcher.test_engine import Engines
 
@@ -22,7 +22,7 @@ SPAN = 3 * BLOCK
 
 def left_in(store: Store, slots: int) -> list[bytes]:
     """What the store still holds of a queue that had so many slots at most."""
-    keys = [REPEATS, *(REPEATS + b" %d" % slot for slot in range(slots))]
+    keys = [DUPLICATES, *(DUPLICATES + b" %d" % slot for slot in range(slots))]
     return [key for key in keys if store.get_meta(key) is not None]
 
 
@@ -36,36 +36,36 @@ def test_what_is_known_does_not_depend_on_chunks(drops: list[tuple[int, int]], s
     changelog: dict[bytes, bytes] = {}
     with tempfile.TemporaryDirectory() as directory:
         store = open_store(f"{directory}/0", "dual")
-        repeats, at = Repeats(store), 0
+        duplicates, at = Duplicates(store), 0
         for number, (size, then) in enumerate(steps):
             if at == len(offsets):
                 break
             piece = slice(at, at + size)
             at = min(at + size, len(offsets))
             now = int(times[at - 1])
-            changelog.update(repeats.note(np.array(offsets[piece]), times[piece]))
-            for key, _ in repeats.forget(now - KEEP):
+            changelog.update(duplicates.note(np.array(offsets[piece]), times[piece]))
+            for key, _ in duplicates.forget(now - KEEP):
                 del changelog[key]
             store.commit(at)
             if then == "load":
                 store.close()
                 store = open_store(store.path, "dual")
-                repeats = Repeats(store)
-                repeats.load()
+                duplicates = Duplicates(store)
+                duplicates.load()
             elif then == "restore":
                 store.close()
                 store = open_store(f"{directory}/{number + 1}", "dual")
-                repeats = Repeats(store)
-                repeats.restore(changelog)
-            assert len(repeats) == len(changelog)
+                duplicates = Duplicates(store)
+                duplicates.restore(changelog)
+            assert len(duplicates) == len(changelog)
             # at least what was dropped in that time is known, and nothing else than what was dropped
-            found = np.flatnonzero(repeats.among(np.arange(SPAN + 1))).tolist()
+            found = np.flatnonzero(duplicates.among(np.arange(SPAN + 1))).tolist()
             recent = [offset for offset, time in zip(offsets[:at], times.tolist(), strict=False) if time >= now - KEEP]
             assert set(recent) <= set(found) <= set(offsets[:at])
-        for key, _ in repeats.forget(1 << 62):
+        for key, _ in duplicates.forget(1 << 62):
             del changelog[key]
         assert not changelog
-        assert not repeats
+        assert not duplicates
         assert not left_in(store, 30)
         store.close()
 
@@ -88,14 +88,14 @@ def test_nothing_is_left_when_its_time_has_passed(tmp_path: Path) -> None:
     assert list(engines.changelog) == [key]
     engines.feed([Rendezvous("none", 0, 0, START + 1 + 2 * HOT, 1, (0,))])
     assert list(engines.changelog) == [key]
-    assert engines.engine.repeats
+    assert engines.engine.duplicates
     effects = engines.feed([Rendezvous("none", 0, 0, START + 2 + 2 * HOT, 1, (0,))])
     assert effects.live == {key: None}
     assert not engines.changelog
-    assert not engines.engine.repeats
+    assert not engines.engine.duplicates
     engines.commit()
     engines.restart(1)
-    assert not engines.engine.repeats
+    assert not engines.engine.duplicates
     assert not left_in(engines.engine.store, 2)
     engines.engine.close()
 
