@@ -155,7 +155,7 @@ class Partition:
         now = self.progress.log_time
         for held in self._near(live):
             if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
-                self._notify(live, held, "past", found)
+                self._notify(live.record, held, "past", found)
         asks = self.progress.cold.asked_by(record.starts_at, record.time == "valid", now)
         if asks and envelope.routing_version >= self.version:
             version, cut = envelope.routing_version, self.progress.cut()
@@ -189,7 +189,7 @@ class Partition:
         if held.expires_at > envelope.arrived_at:
             for live in self.subscriptions.values():
                 if self._matches(live, held):
-                    self._notify(live, held, "live", found)
+                    self._notify(live.record, held, "live", found)
             if record.best is not None:
                 self.auctions[event] = Auction(held, self.progress.log_time)
         self.progress.cold.add([held.held_at], [record.published_at], [held.expires_at])
@@ -234,9 +234,6 @@ class Partition:
             if other.subscriber_id == record.subscriber_id and other.version < record.version and overlap(other, record)
         )
         return tuple(sorted(covering, key=lambda other: other.version))
-
-    def _notify(self, live: Live, held: Held, phase: Phase, found: Found) -> None:
-        self._notify(live.record, held, phase, found)
 
     def _notify(
         self,
