@@ -19,6 +19,7 @@ from pastforward.state.found import Found
 from pastforward.state.kernels.records import EARLIEST
 from pastforward.state.operations import KIND, Batch
 from pastforward.state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
+from pastforward.state.search import Filter, Limits, Predicate, Range, Search
 from pastforward.state.store import Pair, Stats, Store
 from pastforward.state.warm import compile_kernels
 
@@ -29,11 +30,16 @@ __all__ = [
     "Batch",
     "Budget",
     "DirectoryError",
+    "Filter",
     "Found",
     "InUseError",
+    "Limits",
     "OperationError",
     "Pair",
     "PlaceError",
+    "Predicate",
+    "Range",
+    "Search",
     "Stats",
     "Store",
     "StoreError",

@@ -191,6 +191,12 @@ def pieces(memory: Memory, rows: Array, items: Array) -> Iterator[Past]:
         yield Past(rows[pairs], publication, data, offsets)
 
 
+def of_rows(piece: Past, rows: Array) -> Past:
+    """Only the pairs of these rows."""
+    mine = np.isin(piece.row, rows)
+    return piece._replace(row=piece.row[mine], publication=piece.publication[mine])
+
+
 def with_copies(memory: Memory, items: Array) -> Array:
     """Each item followed by its copies at further topics."""
     lengths = np.empty(len(items), np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from pastforward.state.kernels.records import Array, Found, Operations, Rows
 from pastforward.state.keys import PUBLICATION, SUBSCRIPTION, encode_id
 from pastforward.state.memory import Index
 from pastforward.state.paging import Earlier, Pager
+from pastforward.state.search import Filter, Search, Taken
 from pastforward.state.stage import Savepoint, Stage, journal_with_room, restore
 
 FIND: Final = {
@@ -265,6 +266,15 @@ class Store:
         asks = not self._in_memory and wanted & chunk.FIND_PAST and (parsed.columns.kind == records.SUBSCRIPTION).any()
         self._on_disk = (log_time, parsed.columns) if asks else None
         return found.columns(self._index.memory, rows[~past], items[~past])
+
+    def search(self, filters: Mapping[int, Filter] | None = None) -> Search:
+        """What the subscriptions of the last `apply_columns` find of the past: of all of them, or of the rows that `filters` has, each with
+        what it must satisfy. To be made before anything else is applied."""
+        pieces = self.past()
+        if filters is not None:
+            rows = np.array(list(filters), np.int64)
+            pieces = (found.of_rows(piece, rows) for piece in pieces)
+        return Taken(pieces)
 
     def past(self) -> Iterator[found.Past]:
         """The publications that the subscriptions of the last `apply_columns` have found, as they are stored now. Nothing is to be applied,
