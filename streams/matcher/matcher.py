@@ -1,7 +1,7 @@
 """The matcher: reads one rendezvous partition, finds the pairs, and says what to send and to remember.
 
 The changelog holds each live subscription, as its rendezvous record, and under keys that no id can have, the progress of the
-partition, its open auctions (`streams.matcher.best_offers`), and which publications of the last two hot windows it has dropped as duplicates,
+partition, its open auctions (`streams.matcher.best_offers`), which publications of the last two hot windows it has dropped as duplicates,
 and which records it has refused (`streams.matcher.duplicates`). Publications come back from the rendezvous log itself.
 """
 
