@@ -15,7 +15,7 @@ import pyarrow as pa
 from pastforward.benchmarks.generators import kinds as loads
 from pastforward.matching import Condition, Index
 from pastforward.matching.conditions.predicates import Predicate
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 
 BATCH: Final = 1000
 REPEATED: Final = 10

@@ -39,7 +39,7 @@ from pastforward.benchmarks.generators.matching import Load
 from pastforward.benchmarks.options import RESULTS, listed
 from pastforward.matching import Condition, Index
 from pastforward.matching.index.algorithms import names
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 
 PIECES: Final = ("equality", "range", "uniform", "zipf", "large", "writes", "churn", *kinds.PIECES)
 BATCH: Final = 1000

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pastforward.columns.attributes import Attributes
 from pastforward.matching import Index
 from pastforward.matching.conditions.oracle import Subscription
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.spark_batch.blame import Note, in_halves, joined, not_noted, skipped_row
 from pastforward.spark_batch.prune import all_of, columns_asked, reachable
 from pastforward.spark_batch.rows import Picked, attributes_of, micros, normal_forms

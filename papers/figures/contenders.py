@@ -96,7 +96,7 @@ def indexed(algorithm: str, at_once: int = 0, **options: Any) -> Make:
         for begin, end in pairwise(ends):
             if counting:
                 # Its lists grow by half whenever any of its tables is full; room made beforehand keeps that in bounds.
-                index._algorithm._reserve(2 * (end - begin) + 128)  # type: ignore[attr-defined]
+                index._members.algorithm._reserve(2 * (end - begin) + 128)  # type: ignore[attr-defined]
             index.add_predicates(load.predicates.slice(begin, end - begin))
         return Indexed(load, index)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.matching.conditions import oracle
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.schemas import (
     decode_rendezvous,
 )

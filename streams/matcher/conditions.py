@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pastforward.columns.attributes import Attributes
 from pastforward.matching import Index
 from pastforward.matching.conditions.normal_form import PREVIOUS, NormalForm
-from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.publications import attributes_of as columns_of
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.schemas import (
     attributes_of,
     decode_rendezvous_chunk,

@@ -12,8 +12,8 @@ from pastforward.columns.vocabulary import CLASSICAL, IDS, SCOPES, SEMANTICS, TI
 from pastforward.matching import Index
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.matching.index.flat import Places
-from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.records import INTERSECT, SUBTREE_SCOPE, SYMMETRIC, VALID_TIME
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.schemas import (
     NEVER,
     CanonicalSubscription,

@@ -11,8 +11,8 @@ import pytest
 
 from pastforward.columns.attributes import INTEGER, STRING, Attributes
 from pastforward.matching import Condition, ConditionError, Index, Point
-from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.publications import attributes_of
+from pastforward.matching.index.subscription import NewSubscription
 
 
 def test_ten_lines_from_a_prompt() -> None:
@@ -123,7 +123,7 @@ def test_table_with_places_and_windows() -> None:
     assert sorted(index.match({"y": 1}, topic="1.4", published_at=5, expires_at=10)) == [2]
     assert sorted(index.match({"y": 1}, topic="1.4", published_at=5)) == [2, 3]
     assert index.remove_many(np.array([1, 2, 3, 4])) == 3
-    assert len(index._registry.topics) == 1  # the root
+    assert len(index._members.registry.topics) == 1  # the root
 
 
 def test_rows_of_one_subscription_may_stand_apart() -> None:

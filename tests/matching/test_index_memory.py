@@ -10,7 +10,7 @@ import pytest
 from pastforward.columns.vocabulary import SEMANTICS, Semantics
 from pastforward.matching import Condition, Index
 from pastforward.matching.index.algorithms import names
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 
 COUNT = 1_500
 # What a small index may have spare: one leaf pool's reserve is 45 KB. The promise is 1 MB, which would hide everything at this size.

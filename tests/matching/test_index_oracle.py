@@ -23,11 +23,11 @@ from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index import records as r
 from pastforward.matching.index.algorithms import names
 from pastforward.matching.index.flat import Flat, Places
-from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.parts import PartsBuilder
 from pastforward.matching.index.publications import attributes_of
 from pastforward.matching.index.registry import Registry
 from pastforward.matching.index.strings import joined
+from pastforward.matching.index.subscription import NewSubscription
 from tests.matching import strategies as some
 
 
@@ -429,7 +429,7 @@ def test_agrees_with_the_oracle_when_all_is_numbered_anew(
 ) -> None:
     """After every removal what is left is laid out anew, which otherwise takes thousands."""
     for name, value in {"_LITTLE": -1, "_SOME": 0, "_FEW_NAMES": 0, "_EMPTY": 1 << 40}.items():
-        monkeypatch.setattr(f"pastforward.matching.index.index.{name}", value)
+        monkeypatch.setattr(f"pastforward.matching.index.tidying.{name}", value)
     run(Index(), chosen, text_ids)
 
 

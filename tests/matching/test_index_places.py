@@ -17,7 +17,7 @@ from pastforward.matching.conditions.geometry import EARTH_RADIUS_M, holds
 from pastforward.matching.conditions.normal_form import Relation
 from pastforward.matching.conditions.predicates import Predicate
 from pastforward.matching.conditions.values import Box, Circle, Point
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 
 RELATIONS = {"overlaps": Relation.OVERLAPS, "contains": Relation.CONTAINS, "within": Relation.WITHIN}
 
@@ -158,7 +158,7 @@ def test_names_of_axes_are_nobody_s() -> None:
     """Whatever a publication calls its attributes."""
     index = Index()
     index.add(1, "within(p, BOX(0, 0, 1, 1))")
-    for name in index._registry.names:
+    for name in index._members.registry.names:
         if name != "p":
             assert index.match({name: 5, "p": Point(0.5, 0.5)}) == [1]
             assert index.match({name: 5}) == []

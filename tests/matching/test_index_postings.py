@@ -22,8 +22,8 @@ from pastforward.matching.conditions.patterns import (
 )
 from pastforward.matching.conditions.predicates import Predicate
 from pastforward.matching.conditions.required import necessary_like, required_texts
-from pastforward.matching.index.index import NewSubscription
 from pastforward.matching.index.like import like_holds
+from pastforward.matching.index.subscription import NewSubscription
 
 LETTERS = "ab%_é日\\"
 

@@ -40,7 +40,7 @@ from pastforward.papers.fabret.propagation import Clustered
 
 
 def algorithm_of(index: Index) -> Any:
-    return index._algorithm
+    return index._members.algorithm
 
 
 def equalities(rows: Sequence[Mapping[int, int]], first: int = 0) -> pa.Table:

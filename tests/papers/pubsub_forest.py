@@ -16,14 +16,14 @@ Range = tuple[int, int]
 
 
 def forest_of(index: Index) -> f.Forest:
-    algorithm: Any = index._algorithm
+    algorithm: Any = index._members.algorithm
     assert isinstance(algorithm, PubSub)
     return algorithm._forest
 
 
 def asked(index: Index, slot: int) -> dict[int, tuple[int, int, int]]:
     """Per attribute that must be there: order keys, and the hash of an equality."""
-    registry = index._registry
+    registry = index._members.registry
     room = registry.longest
     attribute, kind = np.zeros(room, np.int32), np.zeros(room, np.uint8)
     low, high, value = (np.zeros(room, np.uint64) for _ in range(3))

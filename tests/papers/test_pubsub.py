@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.papers.pubsub import forest as f
 from tests.matching.test_index_oracle import predicate_table, run, steps
 from tests.papers.pubsub_forest import Reader, forest_of
@@ -102,7 +102,7 @@ def test_the_rarest_attribute_comes_first() -> None:
     index = Index(algorithm="pubsub")
     texts = ["common = 1 AND rare = 1", *["common = 1 AND frequent = 2"] * 3, *["common = 1"] * 3]
     index.add_many([NewSubscription(i, Condition.parse(text).disjuncts) for i, text in enumerate(texts)])
-    forest, numbers = forest_of(index), index._registry.numbers
+    forest, numbers = forest_of(index), index._members.registry.numbers
     first = [forest.structures[forest.places[forest.home[i], f.OWNER], f.ATTRIBUTE] for i in range(len(texts))]
     assert first == [numbers["rare"], *[numbers["frequent"]] * 3, *[numbers["common"]] * 3]
 
@@ -202,7 +202,7 @@ def test_a_structure_for_each_attribute() -> None:
     index = Index(algorithm="pubsub", structure={"a": "interval"})
     index.add(1, "a = 1")
     index.add(2, "b = 1")
-    forest, numbers = forest_of(index), index._registry.numbers
+    forest, numbers = forest_of(index), index._members.registry.numbers
     reader = Reader(index)
     kinds = {name: forest.structures[reader.structures[0, numbers[name]], f.KIND] for name in "ab"}
     assert kinds == {"a": f.INTERVAL, "b": f.RED_BLACK}
@@ -210,7 +210,7 @@ def test_a_structure_for_each_attribute() -> None:
 
 def test_memory_is_stated_and_used_again() -> None:
     index = Index(algorithm="pubsub", bucket_size=50)
-    algorithm: Any = index._algorithm
+    algorithm: Any = index._members.algorithm
     subscriptions = [NewSubscription(i, Condition.parse(f"a = {i % 7} AND b > {i}").disjuncts) for i in range(1000)]
 
     def fill_and_clear(times: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pastforward.matching import Condition, Index
 from pastforward.matching.conditions.predicates import Predicate
-from pastforward.matching.index.index import NewSubscription
+from pastforward.matching.index.subscription import NewSubscription
 from pastforward.papers.pubsub import forest as f
 from pastforward.papers.pubsub.algorithm import KINDS
 from tests.papers.pubsub_forest import Reader
@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(st.sampled_from(("add", "add", "remove", "stab")), st
 
 def candidates_seen(index: Index) -> list[Any]:
     """The slots that D leads to, of each match from now on."""
-    algorithm: Any = index._algorithm
+    algorithm: Any = index._members.algorithm
     seen: list[Any] = []
     found = algorithm.candidates
 
