@@ -47,6 +47,7 @@ from pastforward.matching.conditions.normal_form import (
     string_after_prefix,
 )
 from pastforward.matching.conditions.patterns import (
+    ANY_ONE,
     ESCAPE,
     BadPattern,
     compile_like,
@@ -87,6 +88,7 @@ _RELATIONS: Final = {
     "contains": Relation.CONTAINS,
     "within": Relation.WITHIN,
 }
+_PLAIN_ONES: Final = 64  # so many `_` never exceed RE2's budget, so such a pattern need not be compiled to be taken
 FAMILY_NAMES: Final = {
     Family.BOOLEAN: "a boolean",
     Family.NUMBER: "a number",
@@ -196,7 +198,7 @@ def like(text: str, escape: str | None, negated: bool) -> Constraint | None:
         return (_unequal if negated else _equal)(Family.STRING, simple)
     if kind is PatternKind.PREFIX:
         return (_not_prefix if negated else _prefix)(Family.STRING, simple)
-    if kind is PatternKind.LIKE:
+    if kind is PatternKind.LIKE and (len(simple) > MAX_PATTERN_LENGTH or simple.count(ANY_ONE) > _PLAIN_ONES):
         _compiled(compile_like, simple)
     return limited(Family.STRING, patterns={Pattern(kind, simple, negated)})
 

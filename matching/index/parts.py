@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pastforward.columns.attributes import FLOAT, INTEGER
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
+from pastforward.matching.conditions.automata import expression_of, program_of
 from pastforward.matching.conditions.geometry import shape_numbers
 from pastforward.matching.conditions.merge import canonical
 from pastforward.matching.conditions.normal_form import (
@@ -47,10 +48,10 @@ from pastforward.matching.index.keys import (
 from pastforward.matching.index.records import (
     EQUAL_STRING,
     EXCLUDED,
+    EXPRESSION,
     HAS_HIGH,
     HAS_LOW,
     INCLUDED,
-    LIKE,
     NUMBER,
     OF_STRINGS,
     PREFIX,
@@ -304,10 +305,16 @@ class PartsBuilder:
             if pattern.kind is not PatternKind.REGEX:
                 self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
                 continue
+            program = program_of(pattern.text)
             needed = None if negated else necessary_like(pattern.text)
             if needed is not None:
-                self._part(attribute, r.LIKE, r.IMPLIED, self._text(needed))
-            self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
+                flags = r.IMPLIED | (0 if program is None else r.DECIDED)
+                self._part(attribute, r.LIKE, flags, self._text(needed))
+            if program is None:
+                self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
+            else:
+                self._part(attribute, r.EXPRESSION, negated, len(self._texts))
+                self._texts.append(program)
 
 
 @kernel
@@ -330,7 +337,7 @@ def _sort_parts(
             f = flat[5 * p + 2]
             first = flat[5 * p + 3]
             last = flat[5 * p + 4]
-            if k == EQUAL_STRING or (k >= PREFIX and k <= LIKE):
+            if k == EQUAL_STRING or (k >= PREFIX and k <= EXPRESSION):
                 first = texts[first]
             elif k == STRINGS:
                 first = texts[first] if f & HAS_LOW else 0
@@ -429,8 +436,11 @@ def _constraint_of_part(words: Any, at: int, strings: Strings) -> Constraint:
         return Constraint(family, excluded=members)
     if kind == r.GEOMETRY:
         return _shape_test(words, at, flags)
-    pattern = {stored: kind for kind, stored in _FAST_PATTERNS.items()}[kind]
-    text = strings.text(int(words[at + 1])).decode()
+    if kind == r.EXPRESSION:
+        pattern, text = PatternKind.REGEX, expression_of(strings.text(int(words[at + 1])))
+    else:
+        pattern = {stored: kind for kind, stored in _FAST_PATTERNS.items()}[kind]
+        text = strings.text(int(words[at + 1])).decode()
     return Constraint(Family.STRING, patterns=(Pattern(pattern, text, bool(flags & r.NEGATED)),))
 
 

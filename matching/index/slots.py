@@ -16,9 +16,9 @@ from pastforward.columns.scalars import Int
 from pastforward.matching.index.records import (
     EQUAL_STRING,
     EXCLUDED,
+    EXPRESSION,
     HAS_TOPIC,
     INCLUDED,
-    LIKE,
     NO_WORD,
     OF_STRINGS,
     PREFIX,
@@ -237,7 +237,7 @@ def collect_held(words: U32, offset: U32, slots: I32, strings: I32, topics: I32,
         at = parts_begin(words, at)
         for _ in range(parts):
             kind = (words[at] >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= EXPRESSION):
                 if writing:
                     strings[counts[0]] = np.int32(words[at + 1])
                 counts[0] += 1

@@ -1,6 +1,6 @@
 """Conditions as they are written, with a naive evaluator in three-valued logic: what the normal form is held against.
 
-Nothing here uses the code under test, but for the geometry of shapes and the value types.
+Nothing here uses the code under test, but for the geometry of shapes and the value types. Regular expressions are RE2's by definition.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from math import isinf, isnan
 from typing import Any
+
+import re2
 
 from pastforward.matching.conditions import geometry
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
@@ -152,7 +154,7 @@ def compare(operator: str, mine: Any, theirs: Any) -> bool:
         case "LIKE":
             return bool(re.fullmatch(like_regex(theirs), mine, re.DOTALL))
         case "REGEXP":
-            return bool(re.search(theirs, mine))
+            return bool(re2.search(theirs, mine))
     if isinstance(theirs, list):
         below, above = mine[: len(theirs)] == theirs, theirs[: len(mine)] == mine
         return {"overlaps": below or above, "contains": above, "within": below}[operator]

@@ -102,7 +102,7 @@ PATTERNS = [
     "\U0010ffff%",
     "_%_",
 ]
-EXPRESSIONS = ["a", "^a", "b$", "a.*b", "[0-9]+", "^(a|b)c?$", "日"]
+EXPRESSIONS = ["a", "^a", "b$", "a.*b", "[0-9]+", "^(a|b)c?$", "日", r"\ba", "(?i)A$", "[^a]{2}", "^$", "é|\\x{10ffff}"]
 _POOLS: dict[str, list[Any]] = {
     "boolean": [True, False],
     "number": NUMBERS,
