@@ -103,17 +103,19 @@ class Offers:
             entries.append(made)
         ordered[said] = np.array(columns[7], np.uint8)
         chosen = np.array(self._publication, np.int32)
-        out = Batch(
-            np.array(self._start, np.int64),
-            *entries,
-            np.concatenate([batch.heap, np.frombuffer(bytes(self._heap), np.uint8)]),
-            np.array(self._carried, np.int32),
-            np.array(self._vague, np.uint8),
-            batch.topic[chosen],
-            batch.exact[chosen],
-            batch.published_at[chosen],
-            batch.expires_at[chosen],
-            chosen,
+        out = Batch._make(
+            [
+                np.array(self._start, np.int64),
+                *entries,
+                np.concatenate([batch.heap, np.frombuffer(bytes(self._heap), np.uint8)]),
+                np.array(self._carried, np.int32),
+                np.array(self._vague, np.uint8),
+                batch.topic[chosen],
+                batch.exact[chosen],
+                batch.published_at[chosen],
+                batch.expires_at[chosen],
+                chosen,
+            ]
         )
         finish(out, self._registry.known.strings, _NO_AXES, ordered)
         return out

@@ -129,7 +129,7 @@ def described(constraint: Constraint, heap: bytearray, values: int) -> int:
         last, high_float = _bound(high)
         flags |= (LOW_FLOAT if low_float else 0) | (HIGH_FLOAT if high_float else 0)
     elif family is Family.TIMESTAMP:
-        first, last = (0 if low is None else int(low)), (0 if high is None else int(high))  # type: ignore[arg-type]
+        first, last = (0 if low is None else int(low)), (0 if high is None else int(high))
     elif family is Family.STRING:
         below, above = ("" if low is None else str(low)).encode(), ("" if high is None else str(high)).encode()
         first, last, texts = len(below), len(above), below + above

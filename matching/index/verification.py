@@ -346,6 +346,9 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     words = known.records.words
     at = np.int64(known.records.offset[slot])
     flags = words[at]
+    count = part_count(words, at)
+    if flags & np.uint32(SYMMETRIC) and count < batch.carried[row]:
+        return NO
     if flags & np.uint32(HAS_TOPIC | HAS_START | HAS_END | VALID_TIME) and not _in_place_and_time(
         words, at, known.topics, batch, row
     ):
@@ -353,7 +356,6 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     relaxed = flags & np.uint32(SYMMETRIC | INTERSECT) != 0
     vague = batch.vague[row] != 0
     plain = not vague and not relaxed
-    count = part_count(words, at)
     at = parts_begin(words, at)
     result = YES
     covered = 0
