@@ -7,7 +7,9 @@ What is read here means the same as RE2's; what is not certain (word boundaries,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias
 
 LAST: Final = 0x10FFFF
@@ -77,8 +79,7 @@ _NAMED: Final[dict[str, Ranges]] = {
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _GROUP: Final = re.compile(r"\(\?(?:P?<\w+>|([isU]*)(?:-([isU]*))?([:)]))")
 _COUNT: Final = re.compile(r"\{(\d+)(,(\d*))?\}")
-# What is not ASCII and folds to a letter of ASCII: the sign of Kelvin and the long s.
-_FOLDED_TO: Final = {ord("k"): 0x212A, ord("s"): 0x17F}
+_LAST_CASED: Final = 0x1E943  # beyond, no character has another case
 
 
 def read(expression: str) -> Node:
@@ -114,18 +115,34 @@ def outside(ranges: Ranges) -> Ranges:
     return tuple(found)
 
 
+def _folded(character: str) -> str:
+    """Simple case folding of Unicode: one character to one."""
+    for found in (character.casefold(), character.lower()):
+        if len(found) == 1:
+            return found
+    return character
+
+
+@cache
+def _cases() -> dict[int, tuple[int, ...]]:
+    """The characters that are the same as another one without regard to case, and which those are. Takes 30 ms, once."""
+    alike: dict[str, list[int]] = {}
+    for code in (*range(0xD800), *range(0xE000, _LAST_CASED + 1)):
+        character = chr(code)
+        if character.casefold() != character or character.upper() != character:
+            alike.setdefault(_folded(character), []).append(code)
+    return {code: tuple(codes) for codes in alike.values() if len(codes) > 1 for code in codes}
+
+
 def _with_other_case(ranges: Ranges) -> Ranges:
-    if ranges and ranges[-1][1] > 127:
-        raise Unreadable
     found = list(ranges)
-    for low, high in ranges:
-        for letter in range(max(low, 65), min(high, 122) + 1):
-            lower = letter | 32
-            if not 97 <= lower <= 122:
-                continue
-            found += [(lower, lower), (lower - 32, lower - 32)]
-            if lower in _FOLDED_TO:
-                found.append((_FOLDED_TO[lower], _FOLDED_TO[lower]))
+    cases = _cases()
+    if all(low == high for low, high in ranges):
+        codes: Iterable[int] = (low for low, _ in ranges)
+    else:
+        codes = (code for code in cases if any(low <= code <= high for low, high in ranges))
+    for code in codes:
+        found += [(other, other) for other in cases.get(code, ())]
     return united(found)
 
 

@@ -52,6 +52,9 @@ from pastforward.matching.conditions.patterns import (
     BadPattern,
     compile_like,
     compile_regex,
+    folded_like,
+    folded_texts,
+    has_case,
     like_pattern,
     read_like,
 )
@@ -201,6 +204,24 @@ def like(text: str, escape: str | None, negated: bool) -> Constraint | None:
     if kind is PatternKind.LIKE and (len(simple) > MAX_PATTERN_LENGTH or simple.count(ANY_ONE) > _PLAIN_ONES):
         _compiled(compile_like, simple)
     return limited(Family.STRING, patterns={Pattern(kind, simple, negated)})
+
+
+def ilike(text: str, escape: str | None, negated: bool) -> Constraint | None:
+    """LIKE without regard to case: a regular expression, unless there is nothing in it that has a case."""
+    if not has_case(text):
+        return like(text, escape, negated)
+    try:
+        expression = folded_like(read_like(text, escape))
+    except BadPattern as error:
+        raise BadConstant(str(error), "Double the escape character, or leave ESCAPE away") from error
+    return _pattern(PatternKind.REGEX, negated)(Family.STRING, expression)
+
+
+def folded(texts: list[str], negated: bool) -> Constraint | None:
+    """Equal to one of these without regard to case."""
+    if not any(map(has_case, texts)):
+        return (_not_in if negated else _in)(Family.STRING, texts)
+    return _pattern(PatternKind.REGEX, negated)(Family.STRING, folded_texts(sorted(set(texts))))
 
 
 def _compiled(compiler: Callable[[str], Any], text: str) -> None:

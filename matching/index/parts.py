@@ -28,7 +28,7 @@ from pastforward.matching.conditions.normal_form import (
     Relation,
     Test,
 )
-from pastforward.matching.conditions.required import necessary_like
+from pastforward.matching.conditions.required import necessary_like, necessary_pieces
 from pastforward.matching.conditions.types import path_text
 from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.matching.index import records as r
@@ -306,9 +306,12 @@ class PartsBuilder:
                 self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
                 continue
             program = program_of(pattern.text)
+            flags = r.IMPLIED | (0 if program is None else r.DECIDED)
             needed = None if negated else necessary_like(pattern.text)
+            if needed is None and not negated:
+                needed = necessary_pieces(pattern.text)
+                flags |= r.FOLDED
             if needed is not None:
-                flags = r.IMPLIED | (0 if program is None else r.DECIDED)
                 self._part(attribute, r.LIKE, flags, self._text(needed))
             if program is None:
                 self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))

@@ -92,6 +92,7 @@ LOW_FLOAT: Final = 16
 HIGH_FLOAT: Final = 32
 NEGATED: Final = 1
 IMPLIED: Final = 2  # of LIKE: what another part requires, which leads to it
+FOLDED: Final = 8  # of LIKE that is IMPLIED: of a text whose letters A to Z are lower ones
 DECIDED: Final = 4  # and nothing need be asked of it, since kernels decide that other part
 ADMITS_FALSE: Final = 1
 ADMITS_TRUE: Final = 2

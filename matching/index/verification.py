@@ -47,6 +47,7 @@ from pastforward.matching.index.records import (
     EQUAL_TIMESTAMP,
     EXCLUDED,
     EXPRESSION,
+    FOLDED,
     GEOMETRY,
     HAS_END,
     HAS_HIGH,
@@ -236,7 +237,7 @@ def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: In
     if kind == STRINGS:
         return YES if _string_within(words, at, flags, strings, batch.heap, offset, length) else NO
     if kind == LIKE:
-        if flags & DECIDED:
+        if flags & (DECIDED | FOLDED):
             return YES
         pattern = np.int64(words[at + 1])
         found = like_holds(

@@ -55,8 +55,10 @@ def text(tree: Any) -> str:
         return f"{operator}({name}, {literal(value)})"
     if operator.startswith("mirrored "):
         return f"{literal(value)} {operator.removeprefix('mirrored ')} {name}"
-    if operator in ("LIKE", "NOT LIKE"):
+    if operator.endswith("LIKE"):
         return f"{name} {operator} {literal(value)} ESCAPE '!'"
+    if operator.endswith("LOWER ="):
+        return f"LOWER({name}) {'!=' if operator.startswith('NOT') else '='} {literal(value)}"
     return f"{name} {operator} {literal(value)}"
 
 
@@ -153,6 +155,10 @@ def compare(operator: str, mine: Any, theirs: Any) -> bool:
             return bool(mine >= theirs)
         case "LIKE":
             return bool(re.fullmatch(like_regex(theirs), mine, re.DOTALL))
+        case "ILIKE":
+            return bool(re.fullmatch(like_regex(folded(theirs)), folded(mine), re.DOTALL))
+        case "LOWER =":
+            return folded(mine) == folded(theirs)
         case "REGEXP":
             return bool(re2.search(theirs, mine))
     if isinstance(theirs, list):
@@ -161,6 +167,11 @@ def compare(operator: str, mine: Any, theirs: Any) -> bool:
     return {"overlaps": geometry.overlaps, "contains": geometry.contains, "within": geometry.within}[operator](
         mine, theirs
     )
+
+
+def folded(written: str) -> str:
+    """Without regard to case: one character becomes one."""
+    return "".join(next((c for c in (one.casefold(), one.lower()) if len(c) == 1), one) for one in written)
 
 
 def like_regex(pattern: str) -> str:

@@ -15,7 +15,22 @@ from pastforward.matching.index.automaton import expression_found
 ATOMS = [
     *("a", "b", "é", "日", "[ab]", "[^a]", "[^é]", "[à-ü]", ".", r"\d", r"\w", r"\W", "[[:alpha:]]", "[^[:^digit:]]"),
     *("^", "$", r"\A", r"\z", "k", "s", r"[^\d]", r"\x{65e5}", r"[\x{700}-\x{10000}]", "(?i:k)", "(?i:[a-z])"),
-    *("(?s:.)", r"\n", "-", "[^a-z]", "(?i)", "[\ud7ff-\ue000]", "[]a]", "[a-]", "{", r"\b", "(?m)", "(?-i:K)"),
+    *(
+        "(?s:.)",
+        r"\n",
+        "-",
+        "[^a-z]",
+        "(?i)",
+        "[\ud7ff-\ue000]",
+        "(?i:[à-ü])",
+        "(?i:é)",
+        "[]a]",
+        "[a-]",
+        "{",
+        r"\b",
+        "(?m)",
+        "(?-i:K)",
+    ),
 ]
 LETTERS = "abéà日kKsſ\u212a1 -\n\U00010348\ue000Z_"
 
@@ -56,14 +71,14 @@ def test_the_kernel_finds_what_re2_finds(expression: str, texts: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    "expression", ["a", "^I-[0-9]+$", "(?i)accident", "a.*b", "[^,]*,x", "(foo|bar)+baz", "日.本", "^$"]
+    "expression", ["a", "^I-[0-9]+$", "(?i)accident", "(?i)École", "a.*b", "[^,]*,x", "(foo|bar)+baz", "日.本", "^$"]
 )
 def test_what_people_write_is_decided_by_kernels(expression: str) -> None:
     assert program_of(expression) is not None
     assert Index().cost(f"t ~ '{expression}'").slow == 0
 
 
-@pytest.mark.parametrize("expression", [r"\bword\b", "(?m)^a", r"\pL", "^^a", "a{100}", "(?i)é", r"\Qa.b\E"])
+@pytest.mark.parametrize("expression", [r"\bword\b", "(?m)^a", r"\pL", "^^a", "a{100}", r"(?i)\w", r"\Qa.b\E"])
 def test_what_is_not_certain_is_left_to_re2(expression: str) -> None:
     assert program_of(expression) is None
     index = Index()
