@@ -50,7 +50,9 @@ def test_the_servers_answers_are_as_it_says(http: httpx2.Client) -> None:
     published = http.post("/v1/publications", json={"publication_id": "oa-p", "topic": "5", "attributes": {"a": 1}})
     check(published.json(), "publish", 201)
     check(http.get("/v1/notifications?recipient=oa&since=-5m&wait=10").json(), "notifications", 200)
-    lines = http.post("/v1/publications", content='{"topic": "5"}\n[]', headers={"Content-Type": "application/x-ndjson"})
+    lines = http.post(
+        "/v1/publications", content='{"topic": "5"}\n[]', headers={"Content-Type": "application/x-ndjson"}
+    )
     check(lines.json(), "publish", 200)
     for name, path in (
         ("subscriptions", "/v1/subscriptions?subscriber=oa"),
