@@ -16,6 +16,8 @@ from starlette.routing import Route
 
 from pastforward.client import AsyncClient
 from pastforward.gateway import openapi, operations, problems
+from pastforward.gateway.console import routes as console
+from pastforward.gateway.console.live import Numbers
 from pastforward.gateway.context import Gateway, answer
 from pastforward.gateway.guards import Guard
 from pastforward.gateway.hub import Hub
@@ -35,9 +37,12 @@ def create_app(settings: Settings | None = None, options: GatewayOptions | None 
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with running(settings, options) as gateway:
             app.state.gateway = gateway
+            app.state.numbers = Numbers(gateway)
             yield
 
     routes = [*operations.routes(), Route("/openapi.json", _document, name="openapi"), Route("/health", _health)]
+    if options.console:
+        routes += console.routes()
     handlers = {HTTPException: problems.answer}
     return Starlette(
         routes=routes,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import defaultdict
+import time
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any, Final
@@ -39,7 +40,7 @@ class Hub:
         self._topic = topics.Topics(settings.topic_prefix).notifications
         self._partitions: tuple[int, ...] = ()
         self.delivered: dict[int, int] = {}  # up to where the tail was handed out
-        self.count = 0
+        self.recent: deque[tuple[float, Delivered]] = deque(maxlen=200)  # one of each chunk, and when it came
         self._live: dict[int, dict[bytes | None, list[Listener]]] = {}
         self._behind: dict[int, list[Listener]] = {}  # those that catch up, by partition
         self._full: dict[Listener, set[int]] = defaultdict(set)  # those of them without room
@@ -128,7 +129,10 @@ class Hub:
             self.delivered[partition] = offset + 1
         for partition, end in ends.items():
             self.delivered[partition] = max(end, self.delivered[partition])
-        self.count += len(messages)
+        if messages:
+            last = messages[-1]
+            sample = Delivered(last.partition(), last.offset(), last.key() or b"", last.value(), registry)
+            self.recent.append((time.time(), sample))
         # whoever got nothing has not fallen behind: its position moves with the beat, or when it asks
 
     def _is_slow(self, listener: Listener, partition: int) -> None:
