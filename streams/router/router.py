@@ -365,6 +365,7 @@ class SubscriptionRouter(Router):
                 placed.start,
                 placed.partition,
                 taken.where,
+                np.full((3, len(taken.rows)), -1, np.int64),
             )
         topic = self._topics.rendezvous
         begin = 0
