@@ -134,7 +134,9 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 class Fold:
-    """What a reader keeps: of each entity the highest versions that were told, and whether it is in. `began`: the version that its set began with."""
+    """What a reader keeps: of each entity the highest versions that were told, and whether it is in.
+
+    `began`: the version that its set began with."""
 
     def __init__(self, recipient: str, began: str) -> None:
         self._recipient, self._began = recipient, began
