@@ -29,6 +29,7 @@ from pastforward.schemas import encode
 
 WINDOW: Final = 100  # notifications that may be without an acknowledgement, if nobody says otherwise
 MOST: Final = 10_000
+LAST_WORDS: Final = 0.5  # seconds
 REASON: Final = 120  # bytes: a closing frame takes 123
 CODES: Final = {400: 4400, 401: 4401, 403: 4403, 410: 4410, 422: 4422, 429: 4429}
 
@@ -124,6 +125,8 @@ async def _both(hearing: Any, telling: Any) -> None:
     tasks = [asyncio.ensure_future(hearing), asyncio.ensure_future(telling)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0] not in done:
+            await asyncio.wait(tasks[:1], timeout=LAST_WORDS)  # acknowledgements that came before the end
         for task in done:
             task.result()
     finally:
@@ -163,16 +166,43 @@ async def _named(gateway: Gateway, identity: Identity, websocket: WebSocket) -> 
     try:
         async with gateway.stream_client.notifications(recipient, group=query["group"], since=since) as stream:
             await websocket.send_text(orjson.dumps({"group": query["group"]}).decode())
-            await _both(_hear_named(websocket, window, stream), _tell_named(websocket, window, stream))
+            acks = Acknowledgements(stream)
+            try:
+                await _both(_hear_named(websocket, window, acks), _tell_named(websocket, window, stream))
+            finally:
+                await acks.close()
     finally:
         gateway.named -= 1
 
 
-async def _hear_named(websocket: WebSocket, window: Window, stream: AsyncStream[Notification]) -> None:
+class Acknowledgements:
+    """On their way to Kafka, one at a time: of those that come meanwhile the last counts. What was sent before the end is done at the end."""
+
+    def __init__(self, stream: AsyncStream[Notification]) -> None:
+        self._stream = stream
+        self._last: Notification | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def put(self, notification: Notification) -> None:
+        self._last = notification
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._last is not None:
+            notification, self._last = self._last, None
+            await self._stream.ack(notification)
+
+    async def close(self) -> None:
+        if self._running is not None:
+            await self._running
+
+
+async def _hear_named(websocket: WebSocket, window: Window, acks: Acknowledgements) -> None:
     while True:
         found = window.ack(_ack_of(await websocket.receive_text()))
         if found is not None:
-            await stream.ack(found)
+            acks.put(found)
 
 
 async def _tell_named(websocket: WebSocket, window: Window, stream: AsyncStream[Notification]) -> None:

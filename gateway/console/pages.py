@@ -26,7 +26,7 @@ from pastforward.schemas import Notification
 from pastforward.schemas.records import Subscription
 from pastforward.topics import Topics
 
-DAY: Final = 86_400_000_000
+SECOND: Final = 1_000_000  # microseconds
 LATELY: Final = 200  # notifications that a page shows
 SHOWN: Final = 50
 PAUSABLE: Final = "paused" in Subscription.__dataclass_fields__
@@ -46,10 +46,11 @@ async def map_(asked: Asked) -> Response:
 
 
 def window_of(each: Standing, now: int) -> dict[str, Any]:
-    """Its window on a line from an hour before its begin, or now, to an hour after its end, or now."""
+    """Its window on a line, with now, and a little room on both sides."""
     begin, end = each.starts_at.micros, None if each.ends_at is None else each.ends_at.micros
-    left = min(begin, now) - DAY // 24
-    right = max(now if end is None else end, now) + DAY // 24
+    left, right = min(begin, now), max(now if end is None else end, now)
+    room = (right - left) // 8 + SECOND
+    left, right = left - room, right + room
     span = right - left
     last = right if end is None else end
     return {
