@@ -176,7 +176,7 @@ async def _named(gateway: Gateway, identity: Identity, websocket: WebSocket) -> 
 
 
 class Acknowledgements:
-    """On their way to Kafka, one at a time: of those that come meanwhile the last counts. What was sent before the end is done at the end."""
+    """On their way to Kafka, one at a time: the last of those that come meanwhile counts. None is lost at the end."""
 
     def __init__(self, stream: AsyncStream[Notification]) -> None:
         self._stream = stream

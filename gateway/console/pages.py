@@ -22,14 +22,26 @@ from pastforward.gateway.idempotency import made_id
 from pastforward.gateway.openapi import document
 from pastforward.gateway.problems import Problem, problem_of
 from pastforward.matching import Condition, ConditionError
-from pastforward.schemas import Notification
+from pastforward.schemas import Notification, SchemaError
+from pastforward.schemas.acceptance import accept_subscription
 from pastforward.schemas.records import Subscription
 from pastforward.topics import Topics
 
 SECOND: Final = 1_000_000  # microseconds
 LATELY: Final = 200  # notifications that a page shows
 SHOWN: Final = 50
-PAUSABLE: Final = "paused" in Subscription.__dataclass_fields__
+
+
+def _can_pause() -> bool:
+    """Whether the workers take a subscription that is paused."""
+    try:
+        accept_subscription(Subscription("any", "any", paused=True))
+    except SchemaError:
+        return False
+    return True
+
+
+PAUSABLE: Final = _can_pause()
 
 
 async def overview(asked: Asked) -> Response:
