@@ -8,7 +8,19 @@ import click
 from confluent_kafka import KafkaException
 
 from pastforward.cli import bench as bench_command
-from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions, trial
+from pastforward.cli import (
+    doctor,
+    history,
+    letters,
+    processes,
+    records,
+    routing,
+    scene,
+    serving,
+    status,
+    subscriptions,
+    trial,
+)
 from pastforward.cli import setup as setup_command
 from pastforward.cli.suggest import Commands
 from pastforward.errors import PastforwardError
@@ -40,6 +52,7 @@ for command in (
     trial.trial,
     status.status,
     status.down,
+    serving.serve,
     history.history,
     routing.routing,
     bench_command.bench,
