@@ -31,6 +31,7 @@ from pastforward.matching.conditions.limits import (
     MAX_NAME_BYTES,
     MAX_PATH_DEPTH,
     MAX_PATTERN_LENGTH,
+    MAX_REGEX_INSTRUCTIONS,
 )
 from pastforward.matching.conditions.merge import below_path, limited, meet, of_members, with_prefix
 from pastforward.matching.conditions.normal_form import (
@@ -228,12 +229,17 @@ def _compiled(compiler: Callable[[str], Any], text: str) -> None:
     if len(text) > MAX_PATTERN_LENGTH:
         raise BadConstant(f"the pattern is longer than {MAX_PATTERN_LENGTH:,} characters", "Use a shorter one")
     try:
-        compiler(text)
+        size = compiler(text).programsize
     except BadPattern as error:
         raise BadConstant(
             f"the regular expression is not understood: {error}",
             "See the syntax of RE2: it has no look-around and no back-references",
         ) from error
+    if size > MAX_REGEX_INSTRUCTIONS:
+        raise BadConstant(
+            f"the regular expression is {size:,} instructions long; the limit is {MAX_REGEX_INSTRUCTIONS:,}",
+            "Use shorter counted repetitions, or several subscriptions",
+        )
 
 
 def _test(relation: Relation, negated: bool) -> Builder:

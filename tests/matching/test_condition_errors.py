@@ -43,6 +43,7 @@ def error_of(text: str) -> ConditionError:
         ("speed - 1 > 2", 6, "arithmetic"),
         ("speed-1 > 2", 5, "arithmetic"),
         ("upper(kind) = 'a'", 0, "upper()"),
+        ("kind ~ 'a.{900}z'", 7, "shorter counted repetitions"),
         ("lower(kind)", 6, "LOWER(x) is no condition"),
         ("lower(kind) < 'a'", 6, "has no order"),
         ("lower(kind) = 3", 6, "something else than a string"),
