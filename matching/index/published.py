@@ -397,10 +397,17 @@ def part_meets(words: U32, at: Int, strings: StringView, heap: U8, d: Int) -> In
 
 
 @inner
-def together(heap: U8, d: Int, parts: Int, least: Int) -> Int:
+def is_range(words: U32, at: Int) -> Bool:
+    """Of numbers. A record may have two on one attribute, which meet what is published and not each other."""
+    kind = (words[at] >> np.uint32(7)) & np.uint32(31)
+    return kind >= np.uint32(RANGE_32) and kind <= np.uint32(NUMBER)
+
+
+@inner
+def together(heap: U8, d: Int, parts: Int, ranges: Int, least: Int) -> Int:
     """The answer of an attribute whose parts all meet what is published, `least` being the least certain of them."""
     more = heap[d + 2]
-    if least == WIDE:
+    if least == WIDE and ranges < 2:
         return YES if more <= _NUMBERS_EXCLUDED else UNSURE
     return YES if least == YES and parts == 1 and more == _PLAIN else UNSURE
 

@@ -28,6 +28,7 @@ from pastforward.matching.index.published import (
     WIDE,
     is_implied,
     is_listed,
+    is_range,
     listed,
     part_meets,
     together,
@@ -320,6 +321,7 @@ def _attribute_meets(words: U32, at: Int, left: Int, strings: StringView, batch:
         return _list_meets(words, at, left, strings, batch, d)
     least = WIDE
     parts = 0
+    ranges = 0
     for k in range(left):
         if k and not words[at] & np.uint32(CONTINUES):
             break
@@ -335,8 +337,9 @@ def _attribute_meets(words: U32, at: Int, left: Int, strings: StringView, batch:
             elif least != UNSURE:
                 least = min(least, answer)
             parts += 1
+            ranges += is_range(words, at)
         at += 1 + payload(words, at)
-    return together(batch.heap, d, parts, least)
+    return together(batch.heap, d, parts, ranges, least)
 
 
 @inner
