@@ -428,7 +428,8 @@ def dressed(value: Any, which: int) -> Any:
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return (value, np.int64(value), Whole(value), np.int8(value) if -128 <= value < 128 else value)[which % 4]
     if isinstance(value, float):
-        exact = np.float32(value) == value if abs(value) < 1e30 else False
+        # as Python's floats: NumPy would compare as single ones, of which the least above zero is 1e-45
+        exact = abs(value) < 1e30 and float(np.float32(value)) == value
         return (value, np.float64(value), Real(value), np.float32(value) if exact else value)[which % 4]
     if isinstance(value, str) and type(value) is str:
         return (value, np.str_(value), Text(value))[which % 3]
