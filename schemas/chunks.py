@@ -248,9 +248,7 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
     kind = reader.smalls[program.BRANCH]
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
     version = reader.longs[program.VERSION : program.VERSION + 3]
-    fill_rendezvous(
-        reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version
-    )  # fmt: skip
+    fill_rendezvous(reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version)
     return RendezvousColumns(
         reader.ok(),
         kind,
@@ -397,12 +395,13 @@ def decode_notifications(
     return found.columns, found.errors
 
 
-def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bool) -> _Notifications:
-    reader = ChunkReader("notification", values, MAX_NOTIFICATION_BYTES, (), 0, kernels)
-    reader.read(values, registry, json=False)
-    earlier: dict[int, tuple[str, ...]] = {}
-    best: dict[int, Value] = {}
-    contents: dict[int, Content] = {}
+def _read_parts(
+    reader: ChunkReader,
+    earlier: dict[int, tuple[str, ...]],
+    best: dict[int, Value],
+    contents: dict[int, Content],
+) -> None:
+    """The fields that few notifications have, of each row that has any."""
     # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
     filled = (reader.text_length[program.EARLIER] > 1) | (reader.text_length[program.VALUE] > 1)
     filled |= reader.text_length[program.CONTENT] >= 0
@@ -421,6 +420,15 @@ def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bo
             reader.leave(row)
             for known in (earlier, best, contents):
                 known.pop(row, None)
+
+
+def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bool) -> _Notifications:
+    reader = ChunkReader("notification", values, MAX_NOTIFICATION_BYTES, (), 0, kernels)
+    reader.read(values, registry, json=False)
+    earlier: dict[int, tuple[str, ...]] = {}
+    best: dict[int, Value] = {}
+    contents: dict[int, Content] = {}
+    _read_parts(reader, earlier, best, contents)
 
     def put(row: int, record: Notification) -> None:
         reader.put_text(program.NOTIFICATION, row, record.notification_id)

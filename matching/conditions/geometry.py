@@ -16,8 +16,6 @@ from collections.abc import Callable
 from math import asin, atan2, cos, pi, radians, sin, sqrt
 from typing import Any, Final, TypeVar
 
-from numba.extending import register_jitable
-
 from pastforward.matching.conditions.normal_form import Relation, Shape
 from pastforward.matching.conditions.values import Circle, Point
 
@@ -27,11 +25,12 @@ HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther a
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+IN_KERNELS: Final[list[Callable[..., Any]]] = []  # `matching.index.geometry_kernels` makes them known to Numba
 
 
 def in_kernels(function: Function) -> Function:
-    """A function that kernels may call as well. In Python it stays what it is."""
-    register_jitable(function)
+    """A function that kernels may call as well. In Python it stays what it is, and needs no Numba: the client has none."""
+    IN_KERNELS.append(function)
     return function
 
 

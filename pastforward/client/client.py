@@ -191,7 +191,7 @@ class Client:
         since: Moment = None,
         examples: int = 5,
     ) -> Trial:
-        """What a subscription would have been told of all that was published since a moment, by default in the hot window of the settings.
+        """What a subscription would have received of all that was published since a moment, by default in the hot window of the settings.
 
         How many, the latest of them, and by which predicate others were missed; nothing is sent.
         """
@@ -441,7 +441,7 @@ class Client:
         return self._listing.dead_letters(micros(since, self._now(), "since"))
 
     def fault(self, refusal: Refusal) -> str | None:
-        """Why its record would be refused again; None: it would be taken now, as far as that can be told here."""
+        """Why its record would be refused again; None: it would be taken now, as far as that can be decided here."""
         return fault(refusal.letter, self._topics, self._registry)
 
     def check_sendable(self, refusal: Refusal) -> None:
