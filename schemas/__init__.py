@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pastforward.columns import extras
 from pastforward.columns.texts import Texts
 from pastforward.columns.times import NEVER
 from pastforward.schemas.codec import (
@@ -132,5 +133,6 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
+        extras.need("worker", f"pastforward.schemas.{name}")
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

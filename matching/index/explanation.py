@@ -43,9 +43,9 @@ def explain(
     near = [slot for slot, elsewhere in zip(slots, away, strict=True) if not elsewhere]
     if not near:
         return Explanation(subscription_id, False, tuple(dict.fromkeys(line for lines in away for line in lines)))
-    here = registry.window(near[0]).topic  # at another topic that fits too, the disjuncts are the same
+    here = window_of(registry, near[0]).topic  # at another topic that fits too, the disjuncts are the same
     reasons: list[str] = []
-    alternatives = [slot for slot in near if registry.window(slot).topic == here]
+    alternatives = [slot for slot in near if window_of(registry, slot).topic == here]
     for number, slot in enumerate(alternatives):
         failed = failures(registry, slot, attributes)
         if not failed:

@@ -11,6 +11,7 @@ from pastforward.cli import bench as bench_command
 from pastforward.cli import doctor, history, letters, processes, records, routing, scene, status, subscriptions, trial
 from pastforward.cli import setup as setup_command
 from pastforward.cli.suggest import Commands
+from pastforward.columns import extras
 from pastforward.errors import PastforwardError
 from pastforward.topics import text_of
 
@@ -72,7 +73,13 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except (PastforwardError, KafkaException, OSError) as error:
+    except ModuleNotFoundError as error:
+        missing = extras.explained(error, "this command")
+        if debug or missing is None:
+            raise
+        click.secho(f"error: {missing}", fg="red", err=True)
+        sys.exit(1)
+    except (PastforwardError, extras.MissingExtra, KafkaException, OSError) as error:
         if debug or (isinstance(error, OSError) and error.filename is None):
             raise
         click.secho(f"error: {_line(error)}", fg="red", err=True)

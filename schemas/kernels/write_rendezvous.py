@@ -48,13 +48,7 @@ def write_publications(
 ) -> None:
     """`texts`: places of id, publisher, topic, best attribute and body in the attributes' heap. `numbers`: published_at, expires_at, best,
     self_join. `where`: the bytes of normal forms, of the i-th row; a length of -1: no condition. Empty: no row has one."""
-    (
-        (id_at, id_length),
-        (party_at, party_length),
-        (topic_at, topic_length),
-        (best_at, best_length),
-        (body_at, body_length),
-    ) = texts
+    id_at, id_length, party_at, party_length, topic_at, topic_length, best_at, best_length, body_at, body_length = texts
     published_at, expires_at, best, self_join = numbers
     where_heap, where_at, where_length = where
     heap = attributes[0]

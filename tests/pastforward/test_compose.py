@@ -70,7 +70,7 @@ def test_every_service_has_a_health_check_and_every_volume_is_declared() -> None
 
 def test_the_broker_is_the_version_that_is_embedded() -> None:
     pom = (ROOT / "pastforward/jars/kafka/pom.xml").read_text()
-    version = re.search(r"kafka_2\.13</artifactId>\s*<version>([\d.]+)<", pom)
+    version = re.search(r"<kafka.version>([\d.]+)<", pom)
     assert version is not None
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{version[1]}"
 
