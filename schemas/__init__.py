@@ -40,6 +40,8 @@ from pastforward.schemas.records import (
     CanonicalSubscription,
     Content,
     DeadLetter,
+    Entity,
+    EntityWithdrawal,
     Notification,
     Predicate,
     Publication,
@@ -55,12 +57,12 @@ if TYPE_CHECKING:
         encode_rendezvous_subscriptions,
     )
     from pastforward.schemas.chunks import (
-        decode_notifications,
         decode_publications,
         decode_rendezvous_chunk,
         decode_subscriptions,
     )
     from pastforward.schemas.entries import attributes_of
+    from pastforward.schemas.notification_chunks import decode_notifications
     from pastforward.schemas.notification_writer import encode_notifications
     from pastforward.schemas.warm import compile_kernels
 
@@ -74,6 +76,8 @@ __all__ = [
     "Content",
     "Contents",
     "DeadLetter",
+    "Entity",
+    "EntityWithdrawal",
     "Format",
     "Notification",
     "NotificationColumns",
@@ -119,7 +123,7 @@ __all__ = [
 _LAZY = {
     "attributes_of": "pastforward.schemas.entries",
     "compile_kernels": "pastforward.schemas.warm",
-    "decode_notifications": "pastforward.schemas.chunks",
+    "decode_notifications": "pastforward.schemas.notification_chunks",
     "decode_publications": "pastforward.schemas.chunks",
     "decode_rendezvous_chunk": "pastforward.schemas.chunks",
     "decode_subscriptions": "pastforward.schemas.chunks",

@@ -11,7 +11,6 @@ from pastforward.schemas.chunk_writer import (
     encode_rendezvous_subscriptions,
 )
 from pastforward.schemas.chunks import (
-    decode_notifications,
     decode_publications,
     decode_rendezvous_chunk,
     decode_subscriptions,
@@ -19,6 +18,7 @@ from pastforward.schemas.chunks import (
 from pastforward.schemas.codec import encode
 from pastforward.schemas.columns import NotificationColumns
 from pastforward.schemas.contents import contents_of
+from pastforward.schemas.notification_chunks import decode_notifications
 from pastforward.schemas.notification_writer import encode_notifications
 from pastforward.schemas.records import Content, Publication, Subscription
 
@@ -33,7 +33,7 @@ def compile_kernels() -> None:
         [b"s", b"s"], [encode(subscription), encode(subscription, "json")], 0, offset, offset
     )
     rows, start, partitions = np.arange(2), np.arange(3), np.zeros(2, dtype=np.int32)
-    encode_rendezvous_subscriptions(subscribed, rows, 1, start, partitions, [b"", b""])
+    encode_rendezvous_subscriptions(subscribed, rows, 1, start, partitions, [b"", b""], np.full((3, 2), -1))
     written, _ = encode_rendezvous_publications(columns, rows, 1, start, partitions, {0: ALWAYS})
     decode_rendezvous_chunk(written)
     text = Texts.of([b"1"])

@@ -5,7 +5,7 @@ and 0.88 us (`pastforward bench codecs`).
 
 In both, `texts` are those of the ids, the version, the recipient and the topic, `numbers` the columns of role, published_at, matched_at
 and phase. `tail` has the bytes of earlier_ids and value. `carried`: bytes of contents, where each ends after a zero, and which one each
-row carries; -1: none.
+row carries; -1: none. `last` has the bytes of what follows the content.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _CONTENT, _NULL = 16, 17  # what stands before the content, and for none
 
 @bare
 def write_notifications(
-    out: Array, ends: Array, header: Array, texts: Any, numbers: Any, tail: Any, carried: Any
+    out: Array, ends: Array, header: Array, texts: Any, numbers: Any, tail: Any, carried: Any, last: Any
 ) -> None:
     own_id, subscription, version, publication, recipient, topic = texts
     role, published_at, matched_at, phase = numbers
     tail_heap, tail_at, tail_length = tail
     content, content_ends, carries = carried
+    last_heap, last_at, last_length = last
     at = np.int64(0)
     for row in range(len(role)):
         at = put_raw(out, at, header, 0, len(header))
@@ -53,18 +54,20 @@ def write_notifications(
         else:
             out[at] = 2
             at = put_raw(out, at + 1, content, content_ends[which], content_ends[which + 1] - content_ends[which])
+        at = put_raw(out, at, last_heap, last_at[row], last_length[row])
         ends[row] = at
 
 
 @bare
 def write_json_notifications(
-    out: Array, ends: Array, words: Any, texts: Any, numbers: Any, tail: Any, carried: Any
+    out: Array, ends: Array, words: Any, texts: Any, numbers: Any, tail: Any, carried: Any, last: Any
 ) -> None:
     """`words`: see `schemas.notification_writer`."""
     own_id, subscription, version, publication, recipient, topic = texts
     role, published_at, matched_at, phase = numbers
     tail_heap, tail_at, tail_length = tail
     content, content_ends, carries = carried
+    last_heap, last_at, last_length = last
     at = np.int64(0)
     for row in range(len(role)):
         at = put_json_row(out, put_word(out, at, words, 0), own_id, row)
@@ -84,6 +87,7 @@ def write_json_notifications(
             at = put_word(out, at, words, _NULL)
         else:
             at = put_raw(out, at, content, content_ends[which], content_ends[which + 1] - content_ends[which])
+        at = put_raw(out, at, last_heap, last_at[row], last_length[row])
         out[at] = 0x7D
         at += 1
         ends[row] = at

@@ -74,17 +74,32 @@ def write_publications(
             out[at] = 2
             at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
         at = put_nullable_text(out, at, heap, body_at[row], body_length[row])
+        out[at] = 0  # no entity: those are written one by one
+        at += 1
         ends[index] = at
+
+
+@bare
+def _put_set_version(out: Array, at: Number, set_versions: Array, index: Number) -> Result:
+    """Partition, offset and arrival; an offset of -1: none."""
+    if set_versions[1, index] < 0:
+        out[at] = 0
+        return at + 1
+    out[at] = 2
+    at += 1
+    for part in range(3):
+        at = put_long(out, at, set_versions[part, index])
+    return at
 
 
 @bare
 def write_subscriptions(
     out: Array, ends: Array, rows: Array, envelope: Any, heap: Array, texts: Any, numbers: Any, where: Any
 ) -> None:
-    """`texts`: places of id, subscriber and topic in `heap`. `numbers`: starts_at, ends_at, scope, time, semantics, self_join, deliver.
-    `where`: the bytes of the normal form of the i-th row."""
+    """`texts`: places of id, subscriber and topic in `heap`. `numbers`: starts_at, ends_at, scope, time, semantics, self_join, deliver,
+    transitions, paused, and of the i-th row the version that its set began with. `where`: the bytes of the normal form of the i-th row."""
     id_at, id_length, party_at, party_length, topic_at, topic_length = texts
-    starts_at, ends_at, scope, time, semantics, self_join, deliver = numbers
+    starts_at, ends_at, scope, time, semantics, self_join, deliver, transitions, paused, set_versions = numbers
     _, _, _, partition, offset, arrived_at, _, _, _ = envelope
     where_heap, where_at, where_length = where
     at = np.int64(0)
@@ -106,5 +121,9 @@ def write_subscriptions(
         out[at] = 2 * semantics[row]
         out[at + 1] = self_join[row]
         out[at + 2] = 2 * deliver[row]
-        at += 3
+        out[at + 3] = transitions[row]
+        out[at + 4] = paused[row]
+        at = _put_set_version(out, at + 5, set_versions, index)
+        out[at] = 0  # only a matcher knows when a pause began
+        at += 1
         ends[index] = at
