@@ -10,8 +10,10 @@ from typing import Final
 LIBRARIES: Final = {
     "worker": ("numba", "llvmlite", "pyarrow", "rocksdict", "faust", "mode", "aiokafka", "uvloop", "prometheus_client"),
     "spark": ("pyspark", "delta", "deltalake", "pandas", "matplotlib"),
+    "bench": ("pastforward.benchmarks",),
+    "papers": ("pastforward.papers",),
 }
-_IN: Final = {"spark": ("worker", "spark")}  # extras that bring others along
+_IN: Final = {"spark": ("worker", "spark"), "bench": ("worker", "bench")}  # extras that bring others along
 
 
 class MissingExtra(ImportError):

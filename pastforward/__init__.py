@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Standing,
         Stream,
     )
+    from pastforward.columns.places import cell_of, cover
     from pastforward.errors import (
         BrokerError,
         ClientClosed,
@@ -44,6 +45,7 @@ _HOMES: Final = {
         "Standing",
         "Stream",
     ),
+    "pastforward.columns.places": ("cell_of", "cover"),
     "pastforward.errors": (
         "BrokerError",
         "ClientClosed",
@@ -88,6 +90,8 @@ __all__ = [
     "Subscription",
     "TokenExpired",
     "UserError",
+    "cell_of",
+    "cover",
 ]
 
 
