@@ -79,6 +79,11 @@ class Topics:
         return f"{self.prefix}best-offers"
 
     @property
+    def names(self) -> str:
+        """What paths are called, where they were made of names."""
+        return f"{self.prefix}names"
+
+    @property
     def routes(self) -> str:
         """Changelog of the router: where each subscription went."""
         return self._of_version("routes-changelog")
@@ -121,6 +126,7 @@ def plan(settings: Settings) -> list[Plan]:
         Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
         Plan(names.directory, COMPACTED, single=True),
         Plan(names.best_offers, {**COMPACTED, **HOLDS_LARGE}),
+        Plan(names.names, COMPACTED, single=True),
         *plan_version(settings, 1),
     ]
 

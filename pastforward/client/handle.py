@@ -17,7 +17,7 @@ from pastforward.errors import NotTaken, PastforwardError
 from pastforward.schemas import Subscription
 
 if TYPE_CHECKING:
-    from pastforward.client.client import Client
+    from pastforward.client.subscribing import Subscribing
 
 LOOK: Final = 1.0  # seconds without a notification until it is asked whether the subscription was refused
 PAUSE: Final = (0.005, 0.1)  # seconds between two looks at what the workers have done, at first and at most
@@ -31,7 +31,9 @@ class Handle:
     Iterating gives its own notifications, from before it was sent: none of the past is missed. Only one thread may iterate.
     """
 
-    def __init__(self, client: Client, subscription: Subscription, receipt: Receipt, begin: tuple[int, int]) -> None:
+    def __init__(
+        self, client: Subscribing, subscription: Subscription, receipt: Receipt, begin: tuple[int, int]
+    ) -> None:
         """`begin`: partition and offset of the notifications before the subscription was sent."""
         self._client = client
         self.subscription = subscription

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+import orjson
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from pastforward import topics
@@ -196,6 +197,16 @@ class Listing:
             if read.publication_id is None:
                 read.publication_id = f"{MADE_UP}{message.partition()}-{message.offset()}"
             yield read
+
+    def names(self, topic: str) -> dict[str, str]:
+        """By path, what it is called. What is no such record is passed over."""
+        found: dict[str, str] = {}
+        for message in self._scan(topic, self._offsets.partitions(topic)):
+            try:
+                found[message.key().decode()] = str(orjson.loads(message.value())["name"])
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+        return found
 
     def dead_letters(self, since: int | None) -> Iterator[Refusal]:
         """Those that are there now, all or since a moment, of each partition in their order."""
