@@ -37,7 +37,7 @@ def in_kernels(function: Function) -> Function:
 
 
 def for_kernels() -> None:
-    """Called by the module of kernels that uses them: Numba takes a third of a second to import, and who only writes conditions needs none."""
+    """Called by the module of kernels that uses them: Numba takes a third of a second to import, which who only writes conditions saves."""
     from numba.extending import register_jitable
 
     while _OF_KERNELS:

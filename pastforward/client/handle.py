@@ -32,12 +32,17 @@ class Handle:
     """
 
     def __init__(
-        self, client: Subscribing, subscription: Subscription, receipt: Receipt, begin: tuple[int, int]
+        self,
+        client: Subscribing,
+        subscription: Subscription,
+        receipt: Receipt,
+        begin: tuple[int, int],
+        model: type | None = None,
     ) -> None:
         """`begin`: partition and offset of the notifications before the subscription was sent."""
         self._client = client
         self.subscription = subscription
-        self._receipt, self._begin = receipt, begin
+        self._receipt, self._begin, self._model = receipt, begin, model
         self._stream: Stream[Notification] | None = None
         self._taken, self._looked = False, time.monotonic()
         self._completion: Completion | None = None
@@ -146,7 +151,7 @@ class Handle:
 
     def _reading(self) -> Stream[Notification]:
         if self._stream is None:
-            self._stream = self._client._own_notifications(self.subscription, self._begin)
+            self._stream = self._client._own_notifications(self.subscription, self._begin, self._model)
         return self._stream
 
     def close(self) -> None:

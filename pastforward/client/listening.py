@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from pastforward.client.core import Core
 from pastforward.client.group import GroupStream, group_properties
 from pastforward.client.letters import check_sendable, fault
+from pastforward.client.models import converter_of
 from pastforward.client.moments import Moment, micros
 from pastforward.client.notification import Notification
 from pastforward.client.partitions import partition_of
@@ -19,6 +20,7 @@ from pastforward.client.tokens import read_token
 from pastforward.client.workers import SLACK
 from pastforward.errors import UserError
 from pastforward.schemas import BestOffer, Subscription, decode_best_offer, decode_dead_letter, decode_notification
+from pastforward.schemas.quick_notifications import read_notification
 
 
 class Listening(Core):
@@ -30,12 +32,19 @@ class Listening(Core):
         since: Moment = None,
         after: str | None = None,
         group: None = None,
+        model: type | None = None,
         timeout: float | None = None,
     ) -> Stream[Notification]: ...
 
     @overload
     def notifications(
-        self, recipient_id: str, *, since: Moment = None, group: str, timeout: float | None = None
+        self,
+        recipient_id: str,
+        *,
+        since: Moment = None,
+        group: str,
+        model: type | None = None,
+        timeout: float | None = None,
     ) -> GroupStream: ...
 
     def notifications(
@@ -45,6 +54,7 @@ class Listening(Core):
         since: Moment = None,
         after: str | None = None,
         group: str | None = None,
+        model: type | None = None,
         timeout: float | None = None,
     ) -> Stream[Notification]:
         """Everything that is notified from now on, since a moment, or after a token; to one recipient, or to all.
@@ -56,6 +66,9 @@ class Listening(Core):
         `group`: a named reader, which keeps its position in Kafka. `ack(notification)` says that this one and all before it are done;
         what was not acknowledged comes again, when it is read anew or by another member of the group. One of them reads, the others
         stand by. `since` and now are where a group begins that has no position yet.
+
+        `model`: a dataclass, a msgspec struct or a pydantic model. `data` of each notification is an instance of it, by its attributes;
+        where they do not fit, `data` raises and `error` says which field is wrong. The notification comes in any case.
         """
         self._check_open("notifications were asked for")
         if group is not None:
@@ -63,11 +76,11 @@ class Listening(Core):
                 raise UserError(
                     "group needs a recipient, and keeps its position in Kafka: give recipient_id, and no after"
                 )
-            return self._group_stream(recipient_id, group, micros(since, self._now(), "since"), timeout)
+            return self._group_stream(recipient_id, group, micros(since, self._now(), "since"), timeout, model)
         if since is not None and after is not None:
             raise UserError("give either since or after, not both: a token says where to go on")
         begin = self._begin(self._partitions_of(recipient_id), micros(since, self._now(), "since"), after)
-        return self._stream_of(recipient_id, begin, timeout)
+        return self._stream_of(recipient_id, begin, timeout, model=model)
 
     def _stream_of(
         self,
@@ -75,18 +88,21 @@ class Listening(Core):
         begin: Mapping[int, int],
         timeout: float | None = None,
         accept: Callable[[Notification], bool] | None = None,
+        model: type | None = None,
     ) -> Stream[Notification]:
         return Stream(
             self._reader().assign(self._topics.notifications, begin),
             begin,
-            self._read_notification,
+            self._reads(model),
             key=recipient_id,
             accept=accept,
             timeout=timeout,
             closed=self._closed,
         )
 
-    def _group_stream(self, recipient_id: str, group: str, since: int | None, timeout: float | None) -> GroupStream:
+    def _group_stream(
+        self, recipient_id: str, group: str, since: int | None, timeout: float | None, model: type | None
+    ) -> GroupStream:
         properties = group_properties(self._settings, recipient_id, group)
         (partition,) = partitions = self._partitions_of(recipient_id)
         return GroupStream(
@@ -94,23 +110,32 @@ class Listening(Core):
             self._topics.notifications,
             partition,
             lambda: self._begin(partitions, since, None)[partition],
-            self._read_notification,
+            self._reads(model),
             key=recipient_id,
             timeout=timeout,
             closed=self._closed,
         )
 
-    def _own_notifications(self, subscription: Subscription, begin: tuple[int, int]) -> Stream[Notification]:
+    def _own_notifications(
+        self, subscription: Subscription, begin: tuple[int, int], model: type | None = None
+    ) -> Stream[Notification]:
         name = subscription.subscription_id
         return self._stream_of(
             subscription.subscriber_id,
             dict([begin]),
             accept=lambda n: n.record.subscription_id == name and n.record.role == "subscriber",
+            model=model,
         )
 
-    def _read_notification(self, message: Message) -> Notification:
-        record = decode_notification(message.value(), registry=self._registry)
-        return Notification(record, message.partition(), message.offset())
+    def _reads(self, model: type | None) -> Callable[[Message], Notification]:
+        registry, convert = self._registry, None if model is None else converter_of(model)
+
+        def read(message: Message) -> Notification:
+            value = message.value()
+            record = read_notification(value) or decode_notification(value, registry=registry)
+            return Notification(record, message.partition(), message.offset(), convert)
+
+        return read
 
     def _partitions_of(self, recipient_id: str | None) -> tuple[int, ...]:
         there = self._offsets.partitions(self._topics.notifications)

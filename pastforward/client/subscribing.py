@@ -15,6 +15,7 @@ from pastforward.client.dictionaries import subscription_of
 from pastforward.client.handle import Handle
 from pastforward.client.listening import Listening
 from pastforward.client.listing import Standing, accept_condition
+from pastforward.client.models import converter_of
 from pastforward.client.moments import Instant, Moment, micros
 from pastforward.client.partitions import partition_of
 from pastforward.client.placing import Area, topics_near, where_near
@@ -46,12 +47,13 @@ class Subscribing(Listening):
         semantics: Semantics = "classical",
         self_join: bool = False,
         deliver: Deliver = "content",
+        model: type | None = None,
     ) -> Handle:
         """`starts_at="-10m"` reaches ten minutes back. The same id again replaces. `topic`: a path, a name such as
         `roads/I-95`, or a list of up to eight of them.
 
         `near=Circle(lon, lat, radius_m)`: of what is published `at` a place there. Its topics are up to eight cells, below `topic`, and the
-        exact place joins the condition.
+        exact place joins the condition. `model`: what `data` of its notifications is, see `notifications`.
 
         What can be checked is checked here, and raises `SchemaError`; `Handle.wait` says what the workers make of it. The handle gives
         the notifications of the subscription, from before it was sent.
@@ -72,7 +74,7 @@ class Subscribing(Listening):
             self_join,
             deliver,
         )
-        return self._subscribe(record)
+        return self._subscribe(record, model)
 
     def _placed(self, topic: Any, near: Area | None, where: Where) -> tuple[str, Where]:
         given = [topic] if isinstance(topic, str) else topic
@@ -84,8 +86,10 @@ class Subscribing(Listening):
         path = check_topics(resolved[0] if len(resolved) == 1 else resolved)
         return (path, where) if near is None else (topics_near(near, path), where_near(where, near))
 
-    def _subscribe(self, record: Subscription) -> Handle:
+    def _subscribe(self, record: Subscription, model: type | None = None) -> Handle:
         self._check_open("a subscription was sent")
+        if model is not None:
+            converter_of(model)
         value = encode(record, registry=self._registry)
         self._rules.accept(partial(accept_subscription, record), record.self_join)
         name = record.subscription_id
@@ -96,7 +100,7 @@ class Subscribing(Listening):
         receipts: dict[str, Receipt] = {}
         self._book.flush()
         self._delivery.send(self._topics.subscriptions, [(name, value)], receipts)
-        return Handle(self, record, receipts[name], begin)
+        return Handle(self, record, receipts[name], begin, model)
 
     def subscribe_many(self, subscriptions: Iterable[Subscription | Mapping[str, Any]]) -> list[Handle]:
         """Pipelined, all of them or an error. A dictionary has what `subscribe` takes. One that is wrong is refused before any is sent."""
