@@ -26,7 +26,7 @@ LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, e
 TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
-CONNECT_TRIES: Final = 4  # of a second each: whoever waits at a keyboard is told within five
+CONNECT_TRIES: Final = 3  # of a second each: whoever waits at a keyboard is told within five
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,

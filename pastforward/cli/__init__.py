@@ -33,7 +33,10 @@ HOMES: Final = {
     ),
     "watch": ("pastforward.cli.records:watch", "Print notifications as they come."),
     "explain": ("pastforward.cli.records:explain", "Tell why a subscription and a publication did or did not match."),
-    "subscriptions": ("pastforward.cli.subscriptions:subscriptions", "List and show the subscriptions that stand."),
+    "subscriptions": (
+        "pastforward.cli.subscriptions:subscriptions",
+        "List, show, pause and resume the subscriptions that stand.",
+    ),
     "dead-letters": ("pastforward.cli.letters:letters", "List, show and send again what could not be taken."),
     "try": (
         "pastforward.cli.trial:trial",

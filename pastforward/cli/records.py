@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.text import Text
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
+from pastforward.cli.output import called, console
 from pastforward.client import Client, Instant, Moment, Notification, micros
 from pastforward.client.fields import record_fields
 from pastforward.columns.times import datetime_of
@@ -40,7 +41,6 @@ from pastforward.schemas.records import Prefer
 from pastforward.schemas.times import micros_of_text
 from pastforward.settings import Settings, parse_duration
 
-LONG = 12  # digits: of a hundred thousand numbers of names one has fewer
 SHOWN = 80  # characters of a value, at most
 PHASES = {"past": "yellow", "live": "green", "backfill": "magenta", "best": "cyan"}
 
@@ -366,7 +366,7 @@ def watch(
     """
     if of_best and (recipient or since is not None):
         raise UserError("--best shows all best offers as they stand: leave out --recipient and --since")
-    console = Console()
+    out = console()
     with open_client(settings) as client:
         seen: Iterator[Notification | BestOffer] = (
             client.best_offers(timeout=timeout)
@@ -378,7 +378,9 @@ def watch(
                 click.echo(json.dumps(record_fields(record), default=str))
                 sys.stdout.flush()
             else:
-                console.print(_offer_line(record) if isinstance(record, BestOffer) else _line(record, client))
+                out.print(
+                    _offer_line(record) if isinstance(record, BestOffer) else _line(record, client), soft_wrap=True
+                )
             if count and number >= count:
                 return
 
@@ -397,13 +399,6 @@ def _offer_line(offer: BestOffer) -> Text:
     return line
 
 
-def _called(topic: str, client: Client) -> str:
-    """By name, if it was made of names: only their numbers are so long."""
-    if max(map(len, topic.split("."))) < LONG:
-        return topic or "the root"
-    return client.names.name(topic) or topic
-
-
 def _line(notification: Notification, client: Client) -> Text:
     line = Text()
     line.append(notification.matched_at.strftime("%H:%M:%S.%f")[:-3], "dim")
@@ -412,7 +407,7 @@ def _line(notification: Notification, client: Client) -> Text:
     line.append(notification.subscription_id, "bold")
     line.append(" ← ")
     line.append(notification.publication_id, "bold")
-    line.append(f" at {_called(notification.topic, client)}", "dim")
+    line.append(f" at {called(notification.topic, client)}", "dim")
     if notification.phase == "best":
         line.append(" none any more" if notification.value is None else f" {notification.value}", "cyan")
     if notification.content is not None:

@@ -86,11 +86,20 @@ def _print(found: Trial) -> None:
         if not cost.unselective
         else f", {cost.unselective} without anything to look it up by: tried for every publication"
     )
-    say(f"cost: {cost.disjuncts} alternatives, {cost.predicates} predicates{dear}")
+    parts = (_count(cost.disjuncts, "alternative"), _count(cost.predicates, "predicate"))
+    say(f"cost: {', '.join(parts)}{dear}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _missed(miss: Miss) -> str:
     met = "the attribute is absent" if miss.value is None else f"nearest {value_text(miss.value)}"
     by = "" if miss.distance is None else f", by {miss.distance:g}"
     nearest = "" if miss.nearest is None else f" ({miss.nearest.publication_id})"
-    return f"{miss.predicate}: {miss.count:,} times; {met}{by}{nearest}"
+    return f"{miss.predicate}: {_times(miss.count)}; {met}{by}{nearest}"

@@ -66,6 +66,14 @@ class Handle:
         self.subscription, self._receipt = other.subscription, other._receipt
         self._taken, self._completion = False, None
 
+    def pause(self) -> None:
+        """It matches nothing until it is resumed."""
+        self.replace(paused=True)
+
+    def resume(self) -> None:
+        """What came during the pause and lies in its window is notified, as `past`."""
+        self.replace(paused=False)
+
     def extend(self, ends_at: Moment) -> None:
         """Another end of its window; None: no end."""
         self.replace(ends_at=ends_at)

@@ -31,7 +31,7 @@ from pastforward.schemas.acceptance import accept_publication, accept_subscripti
 from pastforward.schemas.limits import MADE_UP
 from pastforward.settings import Settings
 
-State = Literal["live", "ended"]
+State = Literal["live", "paused", "ended"]
 CHUNK: Final = 10_000  # messages that are taken at once
 SILENCE: Final = 30.0  # seconds without an answer of the broker
 KNOWN: Final = 10_000  # conditions that need not be read again: those of many subscriptions are the same
@@ -45,7 +45,8 @@ class Standing:
     version: str
     arrived_at: Instant
     state: State
-    """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window."""
+    """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window. `paused`: it matches
+    nothing until it is resumed."""
 
     @property
     def subscription_id(self) -> str:
@@ -124,7 +125,8 @@ def standing(entry: Entry, now: int) -> Standing | None:
     if read is None:
         return None
     arrival, partition, offset = entry.order
-    state: State = "ended" if read.ends_at is not None and read.ends_at <= now else "live"
+    over = read.ends_at is not None and read.ends_at <= now
+    state: State = "ended" if over else "paused" if read.paused else "live"
     return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
 
 

@@ -169,6 +169,14 @@ class Subscribing(Listening):
         topic, where = self._placed(changes.get("topic", ""), near, changes.get("where"))
         return {**changes, "topic": topic} if near is None else {**changes, "topic": topic, "where": where}
 
+    def pause(self, subscription_id: str) -> Handle:
+        """It stays listed and matches nothing until it is resumed."""
+        return self.replace(subscription_id, paused=True)
+
+    def resume(self, subscription_id: str) -> Handle:
+        """From then on it is as it was. What came during the pause and lies in its window is notified, as `past`."""
+        return self.replace(subscription_id, paused=False)
+
     def extend(self, subscription_id: str, ends_at: Moment) -> Handle:
         """Another end of its window; None: no end."""
         return self.replace(subscription_id, ends_at=ends_at)

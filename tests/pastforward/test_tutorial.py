@@ -48,7 +48,7 @@ def run(directory: Path, *words: str, **environment: str) -> str:
 def test_every_block_is_a_file() -> None:
     assert PAGE.count("\n```") == 2 * len(FILES)
     assert set(FILES) == {
-        *("drivers.py", "test_drivers.py", "main.py", "billing.py", "later.py"),
+        *("drivers.py", "test_drivers.py", "main.py", "billing.py", "typed.py", "later.py"),
     }
 
 
@@ -66,6 +66,7 @@ def test_its_programs_run(program: Path, broker: Broker, start_worker: StartWork
     system = {"PASTFORWARD_BOOTSTRAP_SERVERS": broker.bootstrap, "PASTFORWARD_TOPIC_PREFIX": "tutorial."}
     assert run(program, "main.py", **system) == "live\nanna live\n"
     assert run(program, "billing.py", **system) == "True\n"
+    assert run(program, "typed.py", **system) == "severity 2\n"
     assert run(program, "later.py", **system) == "live\n"
 
 
