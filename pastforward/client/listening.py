@@ -20,7 +20,7 @@ from pastforward.client.tokens import read_token
 from pastforward.client.workers import SLACK
 from pastforward.errors import UserError
 from pastforward.schemas import BestOffer, Subscription, decode_best_offer, decode_dead_letter, decode_notification
-from pastforward.schemas.quick_notifications import read_notification
+from pastforward.schemas.quick import read_notification
 
 
 class Listening(Core):

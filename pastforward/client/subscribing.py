@@ -109,7 +109,7 @@ class Subscribing(Listening):
         sent: list[tuple[str, bytes | None]] = []
         for record in records:
             sent.append((record.subscription_id, encode(record, registry=self._registry)))
-            if record.self_join or not isinstance(record.where, str | None):
+            if record.self_join or record.transitions or record.paused or not isinstance(record.where, str | None):
                 self._rules.accept(partial(accept_subscription, record), record.self_join)
             else:
                 accept_condition(record.where, False)
