@@ -295,6 +295,7 @@ class AsyncClient:
 
     @property
     def bootstrap_servers(self) -> str:
+        """As of `Client`."""
         return self.client.bootstrap_servers
 
     async def _call(self, function: Callable[..., R], *arguments: Any) -> R:

@@ -48,6 +48,7 @@ class Core:
 
     @property
     def bootstrap_servers(self) -> str:
+        """The brokers that it was made for."""
         return self._bootstrap
 
     @property
@@ -67,6 +68,7 @@ class Core:
 
     @property
     def registry(self) -> Registry | None:
+        """The schema registry of the settings, if one is named."""
         return self._registry
 
     def _now(self) -> int:

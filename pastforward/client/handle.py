@@ -49,6 +49,7 @@ class Handle:
 
     @property
     def subscription_id(self) -> str:
+        """What names the subscription, here and in its notifications."""
         return self.subscription.subscription_id
 
     @property
@@ -151,10 +152,12 @@ class Handle:
 
     @property
     def positions(self) -> dict[int, int]:
+        """By partition, the offset of the next notification."""
         return self._reading().positions
 
     @property
     def ended(self) -> bool:
+        """Whether the iterator or its client was closed."""
         return self._reading().ended
 
     def _reading(self) -> Stream[Notification]:

@@ -53,10 +53,12 @@ class Standing:
 
     @property
     def version(self) -> str:
+        """Partition and offset of its record, as notifications carry it."""
         return f"{self.order[1]}-{self.order[2]}"
 
     @property
     def arrived_at(self) -> Instant:
+        """When Kafka took the record."""
         return Instant.of(self.order[0] * 1000)
 
     @property
