@@ -47,6 +47,10 @@ HOMES: Final = {
         "pastforward.cli.status:down",
         "End what `up` or `broker` has started in this data directory: worker and broker.",
     ),
+    "serve": (
+        "pastforward.cli.serving:serve",
+        "Run the gateway: HTTP, and the console in the browser; print console=URL once ready.",
+    ),
     "history": ("pastforward.cli.history:history", "Keep, compact, understand and search the history."),
     "routing": ("pastforward.cli.routing:routing", "Compare routing schemes, and change the one in force."),
     "bench": ("pastforward.cli.bench:bench", "Measure."),

@@ -13,6 +13,7 @@ from pastforward.client.delivery import Receipt
 from pastforward.client.moments import Moment, seconds_of
 from pastforward.client.notification import Notification
 from pastforward.client.stream import Stream
+from pastforward.client.tokens import write_token
 from pastforward.errors import NotTaken, PastforwardError
 from pastforward.schemas import Subscription
 
@@ -115,6 +116,11 @@ class Handle:
         return positions[self._begin[0]] >= self._completion.end
 
     # ------------------------------------------------------------ its notifications
+
+    @property
+    def begin_token(self) -> str:
+        """The place before the subscription was sent: whoever reads on from there misses nothing of the past."""
+        return write_token(dict([self._begin]))
 
     @property
     def token(self) -> str:
