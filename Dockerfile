@@ -19,6 +19,7 @@ COPY state state
 COPY schemas schemas
 COPY matching matching
 COPY spark_batch spark_batch
+COPY gateway gateway
 # As the user who runs it: Numba takes kernels only from a folder that it may write to.
 RUN chown -R pastforward /source
 USER pastforward

@@ -10,6 +10,7 @@ from typing import Final
 LIBRARIES: Final = {
     "worker": ("numba", "llvmlite", "pyarrow", "rocksdict", "faust", "mode", "aiokafka", "uvloop", "prometheus_client"),
     "spark": ("pyspark", "delta", "deltalake", "pandas", "matplotlib"),
+    "serve": ("starlette", "uvicorn", "httptools", "websockets", "jinja2", "python_multipart", "jwt"),
     "bench": ("pastforward.benchmarks",),
     "papers": ("pastforward.papers",),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Standing,
         Stream,
     )
-    from pastforward.columns.places import cell_of, cover
+    from pastforward.client.models import ContentError
     from pastforward.errors import (
         BrokerError,
         ClientClosed,
@@ -45,7 +45,7 @@ _HOMES: Final = {
         "Standing",
         "Stream",
     ),
-    "pastforward.columns.places": ("cell_of", "cover"),
+    "pastforward.client.models": ("ContentError",),
     "pastforward.errors": (
         "BrokerError",
         "ClientClosed",
@@ -72,6 +72,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ConditionError",
+    "ContentError",
     "DeliveryError",
     "GroupStream",
     "Handle",
@@ -90,8 +91,6 @@ __all__ = [
     "Subscription",
     "TokenExpired",
     "UserError",
-    "cell_of",
-    "cover",
 ]
 
 

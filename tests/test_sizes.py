@@ -24,7 +24,6 @@ EXCEPTIONS: Final = {
     "benchmarks/stream.py::Bench": "the same",
     "benchmarks/codecs.py::contenders": "a table of who does what: it is data",
     "matching/index/publications.py::FromAttributes._expanded": "one pass over disjuncts that fills seven columns side by side",
-    "pastforward/client/client.py::Client": "the contract of the client: one method for each thing that a program can do",
 }
 
 

@@ -25,13 +25,23 @@ HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther a
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-IN_KERNELS: Final[list[Callable[..., Any]]] = []  # `matching.index.geometry_kernels` makes them known to Numba
+
+
+_OF_KERNELS: Final[list[Callable[..., Any]]] = []
 
 
 def in_kernels(function: Function) -> Function:
-    """A function that kernels may call as well. In Python it stays what it is, and needs no Numba: the client has none."""
-    IN_KERNELS.append(function)
+    """A function that kernels may call as well, after `for_kernels`. In Python it stays what it is."""
+    _OF_KERNELS.append(function)
     return function
+
+
+def for_kernels() -> None:
+    """Called by the module of kernels that uses them: Numba takes a third of a second to import, which who only writes conditions saves."""
+    from numba.extending import register_jitable
+
+    while _OF_KERNELS:
+        register_jitable(_OF_KERNELS.pop())
 
 
 @in_kernels

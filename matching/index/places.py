@@ -38,7 +38,6 @@ from pastforward.matching.conditions.geometry import (
     shape_numbers,
 )
 from pastforward.matching.conditions.normal_form import Constraint, Family, Relation
-from pastforward.matching.index import geometry_kernels  # noqa: F401  (what is imported above, for kernels)
 from pastforward.matching.index.keys import NUMBER_KEY, OTHER, first_key, last_key, number_key
 from pastforward.matching.index.records import (
     EQUALS,
@@ -53,6 +52,8 @@ from pastforward.matching.index.records import (
     WITHIN,
     Parts,
 )
+
+geometry.for_kernels()
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]

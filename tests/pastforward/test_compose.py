@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import re
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +28,8 @@ OURS = [name for name, service in SERVICES.items() if service.get("image") == "p
 
 
 def test_the_services_are_those_of_the_documentation() -> None:
-    assert set(SERVICES) == {"kafka", "schema-registry", "worker", "history", "prometheus", "grafana"}
-    assert set(OURS) == {"worker", "history"}
+    assert set(SERVICES) == {"kafka", "schema-registry", "worker", "gateway", "history", "prometheus", "grafana"}
+    assert set(OURS) == {"worker", "gateway", "history"}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -34,8 +38,9 @@ def test_commands_exist_with_their_flags(name: str) -> None:
     words = list(SERVICES[name]["command"])
     while words and isinstance(command, click.Group):
         word = words.pop(0)
-        assert word in command.commands, f"no command {word}"
-        command = command.commands[word]
+        found = command.get_command(click.Context(command), word)
+        assert found is not None, f"no command {word}"
+        command = found
     known = {flag: option for option in command.params for flag in option.opts}
     while words:
         option = known[words.pop(0)]
@@ -59,7 +64,7 @@ def test_brokers_and_ports_agree() -> None:
     assert advertised["OUTSIDE"] == "localhost:9092"
     web = settings.KNOWN["web_port"].default
     assert SERVICES["worker"]["expose"] == [str(web)]
-    assert f"PASTFORWARD_WEB_PORT\\', {web}" in (ROOT / "docker/healthy").read_text().replace('\\"', "\\'")
+    assert f"http://127.0.0.1:${{PASTFORWARD_WEB_PORT:-{web}}}/ready" in (ROOT / "docker/healthy").read_text()
     (scraped,) = yaml.safe_load((ROOT / "docker/prometheus.yml").read_text())["scrape_configs"]
     assert [(found["names"], found["port"]) for found in scraped["dns_sd_configs"]] == [(["worker"], web)]
 
@@ -87,6 +92,26 @@ def test_the_dashboard_shows_metrics_that_workers_have() -> None:
             measured |= {f"{name}_bucket", f"{name}_count", f"{name}_sum"} if kind == "histogram" else {name}
     assert shown <= measured, shown - measured
     assert len(shown) >= 12
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_health_check_knows(status: int, code: int) -> None:
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        path = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        given = {**path, "PASTFORWARD_WEB_PORT": str(server.server_address[1])}
+        assert (
+            subprocess.run([ROOT / "docker" / "healthy"], env=given, capture_output=True, check=False).returncode
+            == code
+        )
 
 
 def test_files_that_services_mount_are_there() -> None:

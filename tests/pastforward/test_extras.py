@@ -92,7 +92,8 @@ from pastforward import *
 from pastforward.matching import Condition
 from pastforward.schemas import decode_notification, encode
 assert Condition.parse("overlaps(place, CIRCLE(1, 2, 300)) AND severity >= 3")
-assert cell_of(Point(13.4, 52.5), 3) == "2.1.3"
+from pastforward import places
+assert places.cell_of(Point(13.4, 52.5), 3) == "2.1.3"
 found = {}
 for package, name in (("matching", "Index"), ("schemas", "decode_publications"), ("state", "open_store"), ("spark_batch", "jobs")):
     try:
@@ -121,6 +122,7 @@ print(json.dumps([found, [name for name in LIBRARIES if importlib.util.find_spec
         (["setup", "--no-spark"], "worker"),
         (["history", "query", "--where", "x = 1"], "spark"),
         (["routing", "propose", "--subscriptions", os.devnull, "--publications", os.devnull], "worker"),
+        (["serve", "--bootstrap-servers", "127.0.0.1:1"], "serve"),
         (["bench", "matching"], "bench"),
     ],
     ids=lambda given: given if isinstance(given, str) else given[0],
