@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.dewey import any_overlap
 from pastforward.streams.matcher.conditions import which_match_with_records
 from pastforward.streams.matcher.held import Publications
 from pastforward.streams.matcher.subscribers import Subscriber
@@ -55,5 +56,4 @@ def covered(subscriber: Subscriber, others: Sequence[Subscriber]) -> bool:
 def _overlap(a: Subscriber, b: Subscriber) -> bool:
     if max(a.starts_at, b.starts_at) >= min(a.ends_at, b.ends_at):
         return False
-    upper, lower = sorted((a.topic, b.topic), key=len)
-    return not upper or lower == upper or lower.startswith(upper + b".")
+    return any_overlap(a.topic.decode(), b.topic.decode())
