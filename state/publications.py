@@ -58,8 +58,6 @@ class Publications:
         self._disk, self._budget, self._clock, self.reader = disk, budget, clock, reader
         self.open = Index()
         self.journal: Array = np.empty(4096, np.int64)
-        self.opened = 0
-        """Which index is open, as they follow one another."""
         self.slices: list[Slice] = []
         self.most = MOST
         self.replaced: Array = np.empty(0, np.int64)
@@ -400,7 +398,6 @@ class Publications:
         for scalar in (records.RECORDS_READ, records.DUPLICATES):
             index.scalars[scalar] = self.open.scalars[scalar]
         self.open, self._carried = index, carried
-        self.opened += 1
 
     def _seal(self, batch: Any, sealed: Sealed) -> None:
         memory = self.open.memory
@@ -424,7 +421,7 @@ class Publications:
         family.until = max(family.until, until)
         sealer = Sealer(memory, order, self._serial, family, batch.put)
         self._serial += 1
-        made = sealer.seal(self.reader, self.opened, until)
+        made = sealer.seal(self.reader, until)
         ids = np.empty(len(order.items), np.int64)
         heads.item_hashes(memory, order.items, ids)
         sealed.slices.append(made)

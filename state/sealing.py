@@ -92,7 +92,7 @@ class Sealer:
         self._attributes: dict[str, tuple[int, Array]] = {}
         self._complete = True
 
-    def seal(self, reader: Reader | None, opened: int, until: int) -> Slice:
+    def seal(self, reader: Reader | None, until: int) -> Slice:
         items, ranks, paths, _ = self._order
         starts = self._cuts()
         count = len(starts) - 1
@@ -110,7 +110,7 @@ class Sealer:
         heads.item_hashes(self._memory, items, hashes)
         self._put(blocks.ID_HASHES, 0, hashes.tobytes())
         made = Slice(
-            self._serial, opened, until, self._integers, several, self._complete, starts, bounds,
+            self._serial, until, self._integers, several, self._complete, starts, bounds,
             [paths[ranks[at]] for at in starts[:-1]], [paths[ranks[at - 1]] for at in starts[1:]],
             self._attributes, self._family,
         )  # fmt: skip

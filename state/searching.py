@@ -70,7 +70,8 @@ class PastSearch:
         self._columns = questions
         self._rows = rows
         self._questions = _read(questions, rows, filters, everything)
-        self._opened = publications.opened
+        self._index: Index | None = publications.open
+        """Stays as it is if it is sealed meanwhile, but for what came later."""
         self._slices = publications.slices[::-1]
         self._replaced = publications.replaced
         self.blocks_read = 0
@@ -87,6 +88,7 @@ class PastSearch:
     def close(self) -> None:
         self.done = True
         self._steps = None
+        self._index = None
         self._slices = []
         self._publications.searches.discard(self)
 
@@ -140,12 +142,9 @@ class PastSearch:
         return parts
 
     def _all(self) -> Iterator[Hits | None]:
-        held = self._publications
-        if held.opened == self._opened:
-            yield from self._in_index(held.open)
-        else:
-            # sealed since
-            self._slices = [made for made in reversed(held.slices) if made.opened == self._opened] + self._slices
+        if self._index is not None:
+            yield from self._in_index(self._index)
+        self._index = None
         while self._slices:
             first = self._slices[0]
             yield from self._in_slice(first)

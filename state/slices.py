@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from pastforward.columns.attributes import STRING
 from pastforward.state import blocks
 from pastforward.state.families import Family
 from pastforward.state.kernels import sealing
@@ -53,10 +54,9 @@ class Values(NamedTuple):
 @dataclass(slots=True)
 class Slice:
     """`complete`: an attribute that has no column here is in none of the publications. `until`: the last log time at which any may
-    matter. `opened`: which index in memory it was made from."""
+    matter."""
 
     serial: int
-    opened: int
     until: int
     integers: bool
     many: bool
@@ -105,7 +105,7 @@ class Slice:
         columns = {name: (number, each[i].copy()) for i, (name, number) in enumerate(head["attributes"].items())}
         table = blocks.array(bounds, np.int64).reshape(count, -1)
         return cls(
-            head["serial"], -1, head["until"], head["integers"], head["many"], head["complete"],
+            head["serial"], head["until"], head["integers"], head["many"], head["complete"],
             begins, table, paths[:count], paths[count:], columns, family,
         )  # fmt: skip
 
@@ -177,7 +177,7 @@ class Slice:
             return Values(np.zeros(count, np.uint8), np.zeros(count, np.int64), None)
         kinds, bits = blocks.split(self._get(blocks.ATTRIBUTES + 2 * number, block), 2)
         first = None
-        if leading:
+        if leading and zones["kinds"][block] & 1 << STRING:
             first = blocks.unpack(self._get(blocks.ATTRIBUTES + 2 * number + 1, block), count).view(np.uint64)
         tags = blocks.unpack(kinds, count).astype(np.uint8)
         return Values(tags, blocks.unpack(bits, count), first)
