@@ -170,7 +170,8 @@ class PastSearch:
 
     def _of_items(self, index: Index, questions: Array, items: Array) -> Iterator[Hits | None]:
         memory = index.memory
-        if memory.items["many"][items].any():
+        if len(self._columns.paths) > len(self._columns.topics) or memory.items["many"][items].any():
+            # through several topics, of the question or the publication
             sequence = memory.items["sequence"][items]
             order = np.lexsort((sequence, questions))
             new = np.diff(sequence[order], prepend=-1) != 0

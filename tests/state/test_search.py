@@ -230,3 +230,15 @@ def test_many_searches_at_once_read_piece_by_piece(tmp_path: Path, monkeypatch: 
             assert found <= all_of_them
         store.apply_columns(batch_of(table([subscription(400, "")])), find="past")
         assert found_by(store.search()) == {0: {str(m).encode() for m in range(250, 400)}}
+
+
+@pytest.mark.parametrize("most", [1, 1_000])
+def test_a_pair_that_meets_at_several_topics_is_found_once(tmp_path: Path, most: int) -> None:
+    with open_store(tmp_path) as store:
+        store._publications.most = most
+        rows = [publication(1, topic=["1.4"]), publication(2, topic=["1.4", "2", "3"])]
+        store.apply_columns(batch_of(table(rows)), find="past")
+        store.commit(1)
+        rows = [{**subscription(3, ""), "topic": ["", "1", "1.4"]}, {**subscription(4, ""), "topic": [""]}]
+        store.apply_columns(batch_of(table(rows)), find="past")
+        assert found_by(store.search()) == {0: {b"1", b"2"}, 1: {b"1", b"2"}}
