@@ -17,10 +17,11 @@ from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Fa
 from pastforward.matching.conditions.types import Instant, classify
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index.arrow import Layouts, export, fill, string_bytes
-from pastforward.matching.index.batch import Batch, FlatBatch, batch_of_table, read_place_and_time
+from pastforward.matching.index.batch import Batch, FlatBatch
 from pastforward.matching.index.filling import Placed, filled
 from pastforward.matching.index.offers import expanded
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.tables import batch_of_table, read_place_and_time
 from pastforward.matching.index.values import DOUBLES, encoded
 
 
@@ -64,9 +65,7 @@ class FromTable(Publications):
         self._table = table
         batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
         if batch is None:
-            batch = batch_of_table(
-                table, registry.numbers, registry.known.strings, registry.known.topics, registry.known.axes
-            )
+            batch = batch_of_table(table, registry)
         super().__init__(batch)
 
     @staticmethod
