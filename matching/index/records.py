@@ -111,9 +111,7 @@ SHAPE_SHIFT: Final = 3
 
 # What an attribute is, in bits.
 OF_PREVIOUS: Final = 1  # it speaks of the previous publication
-AXIS: Final = (
-    2  # of the places of another (see `index.places`): what is asked of it holds where the test of that one does
-)
+AXIS: Final = 2  # of another's places (`index.places`): it holds where the test of that one does
 
 NO_WORD: Final = 0xFFFFFFFF
 SMALLEST: Final = -(2**63)
