@@ -198,10 +198,8 @@ def finish(out: Batch, strings: StringView, axes: I32, ordered: U8) -> None:
     rows = len(out.carried)
     end = out.start[rows]
     for v in range(end, len(out.attribute)):
-        put_value(
-            out, v, np.int64(out.attribute[v]), np.int64(out.tag[v]), out.bits[v], out.offset[v], np.int64(out.length[v]),
-            out.heap, strings, axes,
-        )  # fmt: skip
+        value = np.int64(out.tag[v]), out.bits[v], out.offset[v], np.int64(out.length[v])
+        put_value(out, v, np.int64(out.attribute[v]), value, out.heap, strings, axes)
     for e in range(end):
         if out.tag[e] == PUBLISHED and ordered[e]:
             low, high = _hull(out, e)
