@@ -26,7 +26,7 @@ LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, e
 TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
-CONNECT_TRIES: Final = 4  # of a second each: whoever waits at a keyboard is told within five
+CONNECT_TRIES: Final = 3  # of a second each: whoever waits at a keyboard is told within five
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -79,6 +79,11 @@ class Topics:
         return f"{self.prefix}best-offers"
 
     @property
+    def names(self) -> str:
+        """What paths are called, where they were made of names."""
+        return f"{self.prefix}names"
+
+    @property
     def routes(self) -> str:
         """Changelog of the router: where each subscription went."""
         return self._of_version("routes-changelog")
@@ -122,6 +127,7 @@ def plan(settings: Settings) -> list[Plan]:
         Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
         Plan(names.directory, COMPACTED, single=True),
         Plan(names.best_offers, {**COMPACTED, **HOLDS_LARGE}),
+        Plan(names.names, COMPACTED, single=True),
         *plan_version(settings, 1),
     ]
 
