@@ -21,8 +21,8 @@ OURS = [name for name, service in SERVICES.items() if service.get("image") == "p
 
 
 def test_the_services_are_those_of_the_documentation() -> None:
-    assert set(SERVICES) == {"kafka", "schema-registry", "worker-1", "worker-2", "history"}
-    assert set(OURS) == {"worker-1", "worker-2", "history"}
+    assert set(SERVICES) == {"kafka", "schema-registry", "worker-1", "worker-2", "gateway", "history"}
+    assert set(OURS) == {"worker-1", "worker-2", "gateway", "history"}
 
 
 @pytest.mark.parametrize("name", OURS)
