@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -30,6 +31,7 @@ from pastforward.schemas import Content, Notification, encode
 from pastforward.schemas.avro_plain import write_long
 from pastforward.settings import Settings, load
 
+SILENCE = 2.0  # seconds without a notification: then all have come
 BROWSERS = 100  # that the publications are spread over
 STEP = 0.02  # seconds between two batches of a sender
 RESIDENT = 1 << 20
@@ -60,7 +62,7 @@ class Listening(asyncio.Protocol):
         self._rest = text[max(end, len(text) - 40) :]
 
 
-async def _listen(port: int, recipients: list[str], kind: str, seconds: float, ready: object, out: object) -> None:
+async def _listen(port: int, recipients: list[str], kind: str, ready: Any, ended: Any, out: Any) -> None:
     loop = asyncio.get_running_loop()
     latencies: list[float] = []
     protocols = []
@@ -71,19 +73,23 @@ async def _listen(port: int, recipients: list[str], kind: str, seconds: float, r
         ]
         protocols += [protocol for _, protocol in await asyncio.gather(*made)]
         await asyncio.gather(*(each.open for each in protocols[begin:]))
-    ready.set()  # type: ignore[attr-defined]
-    await asyncio.sleep(seconds)
-    out.put(latencies)  # type: ignore[attr-defined]
+    ready.set()
+    await asyncio.to_thread(ended.wait)
+    known = -1
+    while known != len(latencies):  # until nothing more comes
+        known = len(latencies)
+        await asyncio.sleep(SILENCE)
+    out.put(latencies)
 
 
-def _listener(port: int, recipients: list[str], kind: str, seconds: float, ready: object, out: object) -> None:
+def _listener(port: int, recipients: list[str], kind: str, ready: Any, ended: Any, out: Any) -> None:
     import resource
 
     import uvloop
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    uvloop.run(_listen(port, recipients, kind, seconds, ready, out))
+    uvloop.run(_listen(port, recipients, kind, ready, ended, out))
 
 
 def _send_notifications(settings: Settings, bootstrap: str, recipients: list[str], rate: int, seconds: float) -> None:
@@ -162,8 +168,8 @@ def run_load(
     spawn = multiprocessing.get_context("spawn")
     with _process(settings, bootstrap, "serve", "--port", "0") as gateway:
         port = _port(gateway)
-        ready, out = spawn.Event(), spawn.Queue()
-        listener = spawn.Process(target=_listener, args=(port, recipients, kind, seconds + 3, ready, out))
+        ready, ended, out = spawn.Event(), spawn.Event(), spawn.Queue()
+        listener = spawn.Process(target=_listener, args=(port, recipients, kind, ready, ended, out))
         listener.start()
         connected = time.perf_counter()
         ready.wait(120)
@@ -172,16 +178,17 @@ def run_load(
         send = _send_notifications if kind == "fan-out" else _publish
         sender = spawn.Process(target=send, args=(settings, bootstrap, recipients, rate, seconds))
         sender.start()
-        latencies = sorted(out.get(timeout=seconds + 120))
-        used, resident = _processor(gateway.pid)
         sender.join()
+        ended.set()
+        latencies = sorted(out.get(timeout=120))
+        used, resident = _processor(gateway.pid)
         listener.join()
     if not latencies:
         return [(f"{kind}: nothing came", "")]
     count = len(latencies)
     return [
         (f"{kind}: connections", f"{len(recipients):,}, open after {connected:.1f} s"),
-        (f"{kind}: notifications delivered", f"{count:,} of {int(rate * seconds):,}, {count / seconds:,.0f} a second"),
+        (f"{kind}: notifications delivered", f"{count:,}, asked for {rate:,} a second in {seconds:g} s"),
         (
             f"{kind}: latency p50 / p99",
             f"{latencies[count // 2] * 1000:.0f} / {latencies[int(count * 0.99)] * 1000:.0f} ms",
