@@ -73,8 +73,13 @@ def test_every_type_of_a_column() -> None:
     )
     (found,) = read(table)
     assert found.attributes == {
-        "small": 1, "half": 0.5, "word": "a", "large": "b", "at": NOW,
-        "place": Point(8.5, 47.4), "around": Circle(8.5, 47.4, 5.0),
+        "small": 1,
+        "half": 0.5,
+        "word": "a",
+        "large": "b",
+        "at": NOW,
+        "place": Point(8.5, 47.4),
+        "around": Circle(8.5, 47.4, 5.0),
     }
     assert read(pa.table({"_topic": ["1.4"]}))[0].topic == "1.4"
     assert read(pa.table({"a": pa.array([], pa.int64())})) == []
