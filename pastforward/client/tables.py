@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeGuard
 
 import orjson
 
+from pastforward.columns import extras
 from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.matching.conditions.errors import shown
 from pastforward.schemas import SchemaError
@@ -40,6 +41,7 @@ def is_table(given: Any) -> TypeGuard[Table]:
 
 def records_of(given: Any, names: Iterator[str], path_of: Callable[[str], str]) -> Iterator[tuple[str, bytes]]:
     """Keys and values. Raises `SchemaError` with the column and the value that is wrong, before a row of its batch is given."""
+    extras.need("worker", "publishing a table")  # a data frame may come without pyarrow
     import pyarrow as pa
 
     table = pa.table(given)
