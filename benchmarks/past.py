@@ -1,5 +1,5 @@
-"""The past at full size: `python -m pastforward.benchmarks.past`, one store, publications in chunks of 1,000, each asking for the one before it on
-its topic; then searches, one and twenty at once; then the store is opened again.
+"""The past at full size: `python -m pastforward.benchmarks.past`. One store, publications in chunks of 1,000, each asking for the one
+before it on its topic; then searches, one and twenty at once; then the store is opened again.
 
 Times are the processor's, all threads of the process; the clock stands beside them where somebody waits. `--count` takes so many
 publications.
@@ -125,7 +125,7 @@ def fill(store: Store, count: int) -> None:
         if (first + CHUNK) % every == 0:
             stats = store.stats
             print(
-                f"{first + CHUNK:>10,} held: apply {applied / every * 1e6:.2f}, commit {committed / every * 1e6:.2f} us each; longest commit "
+                f"{first + CHUNK:>10,} held: apply {applied / every * 1e6:.2f}, commit {committed / every * 1e6:.2f} us each; longest "
                 f"{worst * 1e3:.0f} ms; {resident() - began:+} MB, {stats.index_bytes >> 20} of them known; {stats.slices} slices",
                 flush=True,
             )

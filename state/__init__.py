@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+import pastforward.columns.for_workers  # noqa: F401  (before RocksDB and Numba are)
 from pastforward.columns import plugins
 from pastforward.columns.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from pastforward.state.budget import DEFAULT, Budget
