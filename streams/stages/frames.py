@@ -33,6 +33,10 @@ class Frame:
     count: int
     data: bytearray
 
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
@@ -46,6 +50,10 @@ class Deferred:
     @property
     def count(self) -> int:
         return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.sizes[self.rows].sum())
 
     def __iter__(self) -> Iterator[Frame]:
         ends = np.cumsum(self.sizes[self.rows])

@@ -16,6 +16,7 @@ from pastforward.streams.stages.guard import after_failure, in_halves, is_fault
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.stages.stage import Allowed, Stage
+from pastforward.streams.transport.consumer import nbytes_of
 from pastforward.streams.worker.memory import give_back
 from pastforward.streams.worker.sender import TOGETHER, Chunk, Interrupted, Sender
 from pastforward.streams.worker.throttle import PIECE, Courtesy
@@ -24,11 +25,13 @@ AGAIN: Final = 0.02  # seconds until a router that waits for another one looks a
 
 # Small chunks are computed in the event loop: to a thread and back costs them several turns of a busy machine's scheduler.
 SMALL: Final = 500  # records
+SMALL_BYTES: Final = 64 << 10  # of their values: 10 ms, whatever they hold
 QUICK: Final = 0.05  # seconds that the last chunk took at most
 
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 10_000
+MOST_BYTES: Final = 4 << 20  # of a piece's values, unless one alone has more: some ten times that while it is computed
 FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
 
 AHEAD: Final = 2  # chunks on their way to the broker: one in the transaction that runs, one for the next
@@ -53,6 +56,16 @@ class _Flight(NamedTuple):
 
 def _joined(parts: list[Outgoing]) -> Outgoing:
     return parts[0] if len(parts) == 1 else Outgoing.joined(parts)
+
+
+def _first_of(records: Sequence[Any]) -> Sequence[Any]:
+    """As many as a piece may have by their bytes; one at least."""
+    together = 0
+    for count, record in enumerate(records):
+        together += len(record.value or b"")
+        if together > MOST_BYTES and count:
+            return records[:count]
+    return records
 
 
 class PartitionTask:
@@ -121,7 +134,7 @@ class PartitionTask:
                     if waiting and not within:
                         self.position = max(self.position, allowed.limit)  # no record lies between
                 guest = self._courtesy is not None and self._courtesy.guest()
-                piece = within[: min(self._piece, PIECE) if guest else self._piece]
+                piece = _first_of(within[: min(self._piece, PIECE) if guest else self._piece])
                 if piece:
                     fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
                     self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
@@ -176,14 +189,21 @@ class PartitionTask:
                 outgoing = await asyncio.to_thread(process, records)
         else:
             begun = self._computing = time.perf_counter(), records[0].timestamp / 1000
-            quick = len(records) <= SMALL and self._computed < QUICK and not self.stage.takes_long(records)
+            quick = (
+                len(records) <= SMALL
+                and self._computed < QUICK
+                and nbytes_of(records) <= SMALL_BYTES
+                and not self.stage.takes_long(records)
+            )
             outgoing = await self._quickly(records) if quick else await asyncio.to_thread(process, records)
         self._computed = time.perf_counter() - begun[0]
         self._computing = None
         return outgoing, begun
 
     def _process(self, records: Sequence[Any]) -> Outgoing:
-        return _joined(in_halves(self.stage.process, self.stage.refuse, records))
+        outgoing = _joined(in_halves(self.stage.process, self.stage.refuse, records))
+        outgoing.measure()
+        return outgoing
 
     async def _quickly(self, records: Sequence[Any]) -> Outgoing:
         """In the event loop, unless it fails: then it takes its time."""

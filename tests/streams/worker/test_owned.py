@@ -26,7 +26,7 @@ HERE = TopicPartition("t", 0)
 
 
 def records(first: int, end: int) -> list[Any]:
-    return [SimpleNamespace(offset=offset, timestamp=0) for offset in range(first, end)]
+    return [SimpleNamespace(offset=offset, timestamp=0, value=b"") for offset in range(first, end)]
 
 
 class Steps:
@@ -52,10 +52,10 @@ class Steps:
         await sent
         self.steps.append(("safe", chunk.offset))
 
-    async def settle(self, partition: TopicPartition) -> None:
+    async def flush(self, partition: TopicPartition) -> None:
         if self.refuse is not None:
             raise self.refuse
-        self.steps.append(("settle", None))
+        self.steps.append(("flush", None))
 
     # the stage
 
@@ -133,7 +133,7 @@ def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatc
         assert owned.busy_since is None
         return steps.steps
 
-    assert asyncio.run(run()) == [("compute", 2), ("send", 2), ("safe", 2), ("settle", None), ("durable", 2)]
+    assert asyncio.run(run()) == [("compute", 2), ("send", 2), ("safe", 2), ("flush", None), ("durable", 2)]
 
 
 def test_silence_and_release_settle_what_is_left() -> None:
@@ -152,8 +152,8 @@ def test_silence_and_release_settle_what_is_left() -> None:
         return silent, [name for name, _ in steps.steps[len(silent) :]]
 
     silent, released = asyncio.run(run())
-    assert silent == ["compute", "send", "safe", "settle", "durable"]
-    assert released == ["compute", "send", "safe", "settle", "durable", "close"]
+    assert silent == ["compute", "send", "safe", "flush", "durable"]
+    assert released == ["compute", "send", "safe", "flush", "durable", "close"]
 
 
 def test_a_chunk_that_cannot_be_sent_is_an_error_and_nothing_becomes_durable() -> None:
@@ -335,7 +335,7 @@ def test_a_word_is_said_when_all_before_it_is_safe_and_nothing_is_done_until_it_
         ("compute", 2),
         ("send", 2),
         ("safe", 2),
-        ("settle", None),
+        ("flush", None),
         ("durable", 2),
         ("send", None),
         ("safe", None),
@@ -435,3 +435,17 @@ def test_few_records_that_take_long_are_not_for_the_event_loop() -> None:
         return steps.threads
 
     assert asyncio.run(run()) == [True, False]
+
+
+def test_a_piece_is_bounded_by_bytes() -> None:
+    some = records(0, 5)
+    for record, size in zip(some, (1, 3, 9, 0, 2), strict=True):
+        record.value = bytes(size)
+    some[3].value = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_BYTES", 4)
+        pieces = []
+        while some:
+            pieces.append(len(module._first_of(some)))
+            some = some[pieces[-1] :]
+    assert pieces == [2, 1, 2]

@@ -1,0 +1,56 @@
+"""Who is covered by an earlier subscription of the same subscriber, among many at once."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pastforward.schemas import NEVER, Version
+from pastforward.streams.matcher.self_join import covered, covered_among
+from pastforward.streams.matcher.subscribers import Subscriber
+
+TOPICS = (b"", b"1", b"1.2", b"1.2.3", b"1.20", b"12", b"2.2")
+
+
+def subscriber(version: int, recipient: bytes, topic: bytes, starts_at: int, ends_at: int) -> Subscriber:
+    at = Version(version, 0, version)
+    return Subscriber(b"s%d" % version, recipient, at, (0,), topic, starts_at, ends_at, True, False, False, False)
+
+
+SOME = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b"]),
+        st.sampled_from(TOPICS),
+        st.integers(0, 9),
+        st.integers(0, 9) | st.just(NEVER),
+    ),
+    max_size=12,
+)
+
+
+@given(SOME, st.randoms())
+def test_many_at_once_are_covered_as_one_by_one(some: list[tuple[bytes, bytes, int, int]], random: Random) -> None:
+    everybody = [subscriber(version, *each) for version, each in enumerate(some)]
+    random.shuffle(everybody)
+    asked = everybody[::2]
+    wanted = [covered(each, everybody) for each in asked]
+    assert covered_among(asked, everybody).tolist() == wanted
+
+
+def test_what_each_costs_does_not_grow_with_the_others() -> None:
+    """Beside each other none covers another one: whoever looks at all earlier ones looks at millions."""
+    looked_at: list[bytes] = []
+
+    class Topic(bytes):
+        def rpartition(self, separator: object) -> tuple[bytes, bytes, bytes]:
+            looked_at.append(self)
+            return super().rpartition(separator)  # type: ignore[arg-type]
+
+        def startswith(self, *_: object) -> bool:  # type: ignore[override]
+            raise AssertionError("topics are compared one with the other")
+
+    everybody = [subscriber(version, b"a", Topic(b"1.%d" % version), 0, NEVER) for version in range(3_000)]
+    assert not covered_among(everybody, everybody).any()
+    assert len(looked_at) <= 4 * len(everybody)
