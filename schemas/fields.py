@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
-from pastforward.schemas.dewey_text import check_path
+from pastforward.schemas.dewey_text import check_path, check_topics
 from pastforward.schemas.errors import SchemaError
 from pastforward.schemas.limits import MADE_UP, MAX_ID_BYTES
 from pastforward.schemas.times import check_micros, micros_of_text
@@ -98,6 +98,13 @@ def raw(value: Any, what: str) -> bytes:
 
 def topic(value: Any, what: str) -> str:
     return check_path(text(value, what))
+
+
+def topics(value: Any, what: str) -> str:
+    """Of a subscription: a path, or several, as a list or joined by commas. One text for all of them."""
+    if type(value) is not list:
+        return check_topics(text(value, what))
+    return check_topics([text(each, f"{what}[{index}]") for index, each in enumerate(value)])
 
 
 def optional(check: Check[T]) -> Check[T | None]:

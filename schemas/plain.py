@@ -27,6 +27,7 @@ from pastforward.schemas.fields import (
     small,
     text,
     topic,
+    topics,
     wrong_type,
 )
 from pastforward.schemas.records import (
@@ -55,7 +56,7 @@ _DELIVER: Final = one_of(*DELIVERIES)
 _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "subscription_id": optional(own_identifier),
     "subscriber_id": identifier,
-    "topic": topic,
+    "topic": topics,
     "scope": _SCOPE,
     "starts_at": optional(moment),
     "ends_at": optional(moment),
@@ -196,7 +197,7 @@ _CANONICAL_SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "subscription_id": identifier,
     "subscriber_id": identifier,
     "version": version,
-    "topic": topic,
+    "topic": topics,
     "scope": _SCOPE,
     "starts_at": moment,
     "ends_at": optional(moment),

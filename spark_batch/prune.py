@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
+from pastforward.columns.dewey import topics_of
 from pastforward.matching.conditions.normal_form import Family
 from pastforward.matching.conditions.oracle import Subscription
 from pastforward.spark_batch.order import AFTER, ancestors, order_text
@@ -62,16 +63,19 @@ def _topic(s: Subscription) -> Any:
 
     if not s.topic:
         return None
-    path = order_text(s.topic)
-    below = (f.col("path") >= path) & (f.col("path") < path + AFTER)
-    return below if s.scope == "subtree" else below | f.col("path").isin(ancestors(s.topic))
+    fits = []
+    for topic in topics_of(s.topic):
+        path = order_text(topic)
+        below = (f.col("path") >= path) & (f.col("path") < path + AFTER)
+        fits.append(below if s.scope == "subtree" else below | f.col("path").isin(ancestors(topic)))
+    return any_of(fits)
 
 
 def _topic_hull(subscriptions: Iterable[Subscription]) -> Any:
     """All within the least and the greatest path; what is above them lies elsewhere, and is let through by its own name."""
     from pyspark.sql import functions as f
 
-    topics = {s.topic for s in subscriptions}
+    topics = {topic for s in subscriptions for topic in topics_of(s.topic)}
     if "" in topics:
         return None
     paths = [order_text(topic) for topic in topics]

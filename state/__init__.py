@@ -12,13 +12,13 @@ import os
 from typing import Any, Final
 
 from pastforward.columns import plugins
+from pastforward.columns.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from pastforward.state.budget import DEFAULT, Budget
 from pastforward.state.directory import Aside, set_aside
 from pastforward.state.errors import DirectoryError, InUseError, OperationError, StoreError, UnusableError
 from pastforward.state.found import Found
 from pastforward.state.kernels.records import EARLIEST
 from pastforward.state.operations import KIND, Batch
-from pastforward.state.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from pastforward.state.search import Filter, Limits, Predicate, Range, Search
 from pastforward.state.store import Pair, Stats, Store
 from pastforward.state.warm import compile_kernels

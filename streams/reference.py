@@ -381,7 +381,9 @@ def _same_bidder(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:
 
 def overlap(a: CanonicalSubscription, b: CanonicalSubscription) -> bool:
     """In topic and in time."""
-    if not oracle.topics_fit(oracle.Subscription(topic=a.topic), oracle.Publication(topic=b.topic)):
+    if not any(
+        oracle.topics_fit(oracle.Subscription(topic=a.topic), oracle.Publication(topic=t)) for t in b.topic.split(",")
+    ):
         return False
     ends = min(e for e in (a.ends_at, b.ends_at, FOREVER) if e is not None)
     return max(a.starts_at, b.starts_at) < ends

@@ -70,11 +70,16 @@ def matches(subscription: Subscription, publication: Publication) -> bool:
 
 
 def topics_fit(subscription: Subscription, publication: Publication) -> bool:
-    wanted = subscription.topic.split(".") if subscription.topic else []
-    offered = publication.topic.split(".") if publication.topic else []
+    """A subscription may name several topics, with commas between them: one of them must fit."""
+    return any(topic_fits(topic, subscription.scope, publication.topic) for topic in subscription.topic.split(","))
+
+
+def topic_fits(subscribed: str, scope: Scope, published: str) -> bool:
+    wanted = subscribed.split(".") if subscribed else []
+    offered = published.split(".") if published else []
     if offered[: len(wanted)] == wanted:
         return True
-    return subscription.scope == "overlap" and wanted[: len(offered)] == offered
+    return scope == "overlap" and wanted[: len(offered)] == offered
 
 
 def in_time(subscription: Subscription, publication: Publication) -> bool:

@@ -29,9 +29,10 @@ def appraise(members: Members, new: NewSubscription) -> SubscriptionCost:
     registry = members.registry
     auto = members.relaxed if new.semantics != "classical" else members.algorithm
     builder = builder_of(registry)
-    for disjunct in new.disjuncts:
-        topic = int(registry.topics.hold(*joined([new.topic.encode()]))[0]) if new.topic else 0
-        builder.add(disjunct, topic, SEMANTICS[new.semantics], None, None)
+    for place in new.topic.encode().split(b","):
+        for disjunct in new.disjuncts:
+            topic = int(registry.topics.hold(*joined([place]))[0]) if place else 0
+            builder.add(disjunct, topic, SEMANTICS[new.semantics], None, None)
     # an id that nobody has: the least one that is free, looked for from the end
     identity = next(i for i in range(-(2**63), 0) if registry.find(np.array([i], np.int64))[0] < 0)
     python = len(builder.python)
@@ -42,7 +43,7 @@ def appraise(members: Members, new: NewSubscription) -> SubscriptionCost:
         registry.drop(slots)
     return SubscriptionCost(
         sum(nanoseconds for _, nanoseconds in found),
-        len(new.disjuncts),
+        len(slots),
         python,
         tuple(access for access, _ in found),
     )

@@ -37,14 +37,19 @@ def explain(
     published_at: int | None,
     expires_at: int | None,
 ) -> Explanation:
-    reasons = place_and_time(registry, slots[0], topic, published_at, expires_at)
-    if reasons:
-        return Explanation(subscription_id, False, tuple(reasons))
-    for number, slot in enumerate(slots):
+    # the slots of a subscription differ in their disjunct, and in their topic if it names several
+    away = [place_and_time(registry, slot, topic, published_at, expires_at) for slot in slots]
+    near = [slot for slot, elsewhere in zip(slots, away, strict=True) if not elsewhere]
+    if not near:
+        return Explanation(subscription_id, False, tuple(dict.fromkeys(line for lines in away for line in lines)))
+    here = registry.window(near[0]).topic  # at another topic that fits too, the disjuncts are the same
+    reasons: list[str] = []
+    alternatives = [slot for slot in near if registry.window(slot).topic == here]
+    for number, slot in enumerate(alternatives):
         failed = failures(registry, slot, attributes)
         if not failed:
             return Explanation(subscription_id, True, ())
-        where = f"alternative {number + 1}: " if len(slots) > 1 else ""
+        where = f"alternative {number + 1}: " if len(alternatives) > 1 else ""
         reasons += [where + line for line in failed]
     return Explanation(subscription_id, False, tuple(reasons))
 

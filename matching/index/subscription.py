@@ -37,7 +37,7 @@ _USUAL_TOPIC: Final = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.(?:0|[1-9][0-9]{0,
 # not frozen: that would make each ten times as dear to create, and they come by the thousand
 @dataclass(slots=True)
 class NewSubscription:
-    """What `Index.add` takes, as one object."""
+    """What `Index.add` takes, as one object. `topic` may be several, with commas between them: each disjunct is held at each of them."""
 
     subscription_id: Identity
     disjuncts: NormalForm
@@ -69,6 +69,10 @@ class NewSubscription:
             raise AssertionError("unreachable")
         if not topic:
             return flags
+        if type(topic) is str and "," in topic:
+            for each in topic.split(","):
+                check_topic(each or None)  # the root among several makes the others needless: nobody means that
+            return flags | r.HAS_TOPIC
         check_topic(topic)
         return flags | r.HAS_TOPIC
 
@@ -101,7 +105,7 @@ def check_attributes(given: object) -> None:
             raise TypeError(f"{shown(name)} cannot be the name of an attribute; give a string")
 
 
-def check_topic(topic: str) -> None:
+def check_topic(topic: str | None) -> None:
     if not isinstance(topic, str) or (not _USUAL_TOPIC(topic) and path_components(topic) is None):
         raise ValueError(f"the topic {shown(topic)} is no Dewey path; write numbers and dots, like 1.4.2")
 

@@ -49,12 +49,14 @@ def add_subscriptions(members: Members, latest: list[tuple[Identity, NewSubscrip
         starts_at, ends_at = new.starts_at, new.ends_at
         starts_at = None if starts_at is None else moment(starts_at)
         ends_at = None if ends_at is None else moment(ends_at)
-        for disjunct in new.disjuncts:
-            builder.add(disjunct, 0, flags, starts_at, ends_at)
-        if flags & HAS_TOPIC:
-            topics += [new.topic.encode()] * len(new.disjuncts)
+        places = new.topic.encode().split(b",")
+        for place in places:
+            for disjunct in new.disjuncts:
+                builder.add(disjunct, 0, flags, starts_at, ends_at)
+            if flags & HAS_TOPIC:
+                topics += [place] * len(new.disjuncts)
         identities.append(identity)
-        first.append(first[-1] + len(new.disjuncts))
+        first.append(first[-1] + len(places) * len(new.disjuncts))
     members.forget([identity for identity, _, _ in latest])
     members.never.update(never)
     if identities:

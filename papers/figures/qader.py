@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from pastforward.columns.places import EARTH_RADIUS_M
 from pastforward.columns.times import SECOND
 from pastforward.papers.figures.points import DiffersError, Figure, Finding, Plot, Point, Points, Scale, Unit
 from pastforward.papers.loads.cells import DEPTH, OPERATION, RADII, Chunk, Operations, circles
 from pastforward.state import compile_kernels, open_store
-from pastforward.state.places import EARTH_RADIUS_M
 from pastforward.state.rocks import Rocks
 
 PAPER = "Qader, Hristidis: DualDB"

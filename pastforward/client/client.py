@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, overload
@@ -47,7 +47,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription
-from pastforward.schemas.dewey_text import check_path
+from pastforward.schemas.dewey_text import check_path, check_topics
 from pastforward.schemas.fields import own_identifier
 from pastforward.schemas.records import Where
 from pastforward.settings import Settings, load
@@ -83,7 +83,7 @@ class Client:
         *,
         subscriber_id: str,
         subscription_id: str | None = None,
-        topic: str = "",
+        topic: str | Sequence[str] = "",
         scope: Scope = "overlap",
         starts_at: Moment = None,
         ends_at: Moment = None,
@@ -92,7 +92,7 @@ class Client:
         self_join: bool = False,
         deliver: Deliver = "content",
     ) -> Handle:
-        """`starts_at="-10m"` reaches ten minutes back. The same id again replaces.
+        """`starts_at="-10m"` reaches ten minutes back. The same id again replaces. `topic`: one, or a list of up to eight.
 
         What can be checked is checked here, and raises `SchemaError`; `Handle.wait` says what the workers make of it. The handle gives
         the notifications of the subscription, from before it was sent.
@@ -102,7 +102,7 @@ class Client:
         record = Subscription(
             uuid.uuid4().hex if subscription_id is None else subscription_id,
             subscriber_id,
-            topic,
+            check_topics(topic),
             scope,
             micros(starts_at, now, "starts_at"),
             micros(ends_at, now, "ends_at"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pastforward.columns.dewey import topics_of
 from pastforward.columns.times import datetime_of
 from pastforward.matching import Index
 from pastforward.matching.conditions import oracle
@@ -234,7 +235,7 @@ class Explainer:
         reasons = []
         if not oracle.topics_fit(query, offer):
             asked = "at or below" if s.scope == "subtree" else "above, at or below"
-            reasons.append(f"topic: {p.topic!r} is not {asked} {s.topic!r}")
+            reasons.append(f"topic: {p.topic!r} is not {asked} {' or '.join(map(repr, topics_of(s.topic)))}")
         if not oracle.in_time(query, offer):
             window = f"from {_time(s.starts_at)} to {_time(s.ends_at)}"
             if s.time == "valid":

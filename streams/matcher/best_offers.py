@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from pastforward.columns.dewey import topics_of
 from pastforward.matching.conditions import oracle
 from pastforward.matching.conditions.bids import Bid, best_of, bid
 from pastforward.schemas import NEVER, BestOffer, CanonicalPublication, Notification, Version
@@ -206,11 +207,13 @@ class Auctions:
                     self.bid(auction, bidder, made)
 
     def _near(self, topic: str) -> list[str]:
-        """Auctions at, above and below a topic."""
-        *above, here = _prefixes(topic)
-        found = set(self._below.get(here, ()))
-        for each in above:
-            found |= self._at.get(each, set())
+        """Auctions at, above and below a topic, or each of several."""
+        found: set[str] = set()
+        for one in topics_of(topic):
+            *above, here = _prefixes(one)
+            found |= set(self._below.get(here, ()))
+            for each in above:
+                found |= self._at.get(each, set())
         return sorted(found)
 
     def bid(self, auction: Auction, bidder: Bidder, made: Bid) -> None:

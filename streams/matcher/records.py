@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.dewey import COMMA
 from pastforward.columns.vocabulary import CLASSICAL, IDS, SCOPES, SEMANTICS, TIME_BASES
 from pastforward.matching import Index
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
@@ -72,6 +73,7 @@ def read_subscriptions(columns: RendezvousColumns, rows: Sequence[int]) -> Itera
 def add_to(index: Index, columns: RendezvousColumns, rows: Rows, handles: Rows) -> None:
     """Puts subscriptions of a chunk into the index: by columns what kernels can read, the rest one by one."""
     conditions, read = flat_conditions(columns.where, rows)
+    read &= ~columns.topic.take(rows).having(COMMA)  # columns have one topic a row
     rest = np.flatnonzero(~read)
     if len(rest):
         index.add_many(new_subscriptions(columns, rows[rest].tolist(), handles[rest].tolist()))

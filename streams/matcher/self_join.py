@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.dewey import any_overlap, topics_of
 from pastforward.matching import Index
 from pastforward.schemas import decode_rendezvous_chunk
 from pastforward.streams.matcher.conditions import attributes_for, published_conditions
@@ -101,21 +103,21 @@ class _Seen:
     """Topics and times of subscriptions, so that one look tells whether any of them overlaps another one."""
 
     def __init__(self) -> None:
-        self._at: defaultdict[bytes, _Spans] = defaultdict(_Spans)
-        self._below: defaultdict[bytes, _Spans] = defaultdict(_Spans)  # at the topic itself as well
+        self._at: defaultdict[str, _Spans] = defaultdict(_Spans)
+        self._below: defaultdict[str, _Spans] = defaultdict(_Spans)  # at the topic itself as well
 
     def add(self, subscriber: Subscriber) -> None:
-        self._at[subscriber.topic].add(subscriber.starts_at, subscriber.ends_at)
-        for topic in _upwards(subscriber.topic):
-            self._below[topic].add(subscriber.starts_at, subscriber.ends_at)
+        for topic in topics_of(subscriber.topic.decode()):
+            self._at[topic].add(subscriber.starts_at, subscriber.ends_at)
+            for above in _upwards(topic):
+                self._below[above].add(subscriber.starts_at, subscriber.ends_at)
 
     def overlaps(self, subscriber: Subscriber) -> bool:
-        starts_at, ends_at = subscriber.starts_at, subscriber.ends_at
-        below = self._below.get(subscriber.topic)
-        if below is not None and below.overlap(starts_at, ends_at):
-            return True
-        above = (self._at.get(topic) for topic in _upwards(subscriber.topic))
-        return any(spans.overlap(starts_at, ends_at) for spans in above if spans is not None)
+        topics = topics_of(subscriber.topic.decode())
+        below = [self._below.get(topic) for topic in topics]
+        above = (self._at.get(topic) for lower in topics for topic in _upwards(lower))
+        spans = (each for each in chain(below, above) if each is not None)
+        return any(each.overlap(subscriber.starts_at, subscriber.ends_at) for each in spans)
 
 
 class _Spans:
@@ -138,16 +140,15 @@ class _Spans:
         return start < end and at < len(self._ends) and self._starts[at] < end
 
 
-def _upwards(topic: bytes) -> Iterator[bytes]:
+def _upwards(topic: str) -> Iterator[str]:
     """The topic and all above it."""
     while topic:
         yield topic
-        topic = topic.rpartition(b".")[0]
-    yield b""
+        topic = topic.rpartition(".")[0]
+    yield ""
 
 
 def _overlap(a: Subscriber, b: Subscriber) -> bool:
     if max(a.starts_at, b.starts_at) >= min(a.ends_at, b.ends_at):
         return False
-    upper, lower = sorted((a.topic, b.topic), key=len)
-    return not upper or lower == upper or lower.startswith(upper + b".")
+    return any_overlap(a.topic.decode(), b.topic.decode())

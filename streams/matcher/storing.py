@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.dewey import COMMA
 from pastforward.columns.texts import Texts
 from pastforward.columns.vocabulary import SUBTREE, VALID
 from pastforward.schemas import NEVER
@@ -47,10 +48,11 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
     subscribed = columns.kind[rows] == SUBSCRIPTION
     begins, ends = columns.begins_at[rows], columns.ends_at[rows]
     joins = columns.self_join[rows] & (published | subscribed)
+    topic, row_topics = _topics(columns.topic.take(rows))
     return Batch(
         kind=CODES[columns.kind[rows]],
         id=_names(chunk, rows),
-        topic=columns.topic.take(rows),
+        topic=topic,
         time=np.where(published, begins, chunk.log_time[rows]),
         arrived_at=columns.arrived_at[rows],
         now=chunk.log_time[rows],
@@ -64,7 +66,19 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
         earlier=np.where(published, np.where(joins, EARLIER, 1), 0),
         subscriber_id=columns.party_id.take(rows),
         payload=chunk.packed.texts().take(rows),
+        row_topics=row_topics,
     )
+
+
+def _topics(topics: Texts) -> tuple[Texts, Rows | None]:
+    """Those of each row, and where in them each row's begin, if a subscription names several."""
+    several = topics.having(COMMA)
+    if not several.any():
+        return topics, None
+    lists = [(text or b"").split(b",") if many else [text or b""] for text, many in zip(topics, several, strict=True)]
+    starts = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(some) for some in lists], out=starts[1:])
+    return Texts.of([text for some in lists for text in some]), starts
 
 
 def _names(chunk: Chunk, rows: Rows) -> Texts:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.dewey import COMMA, topics_of
 from pastforward.columns.hashing import combine, k_combine
 from pastforward.columns.kernel import kernel
 from pastforward.columns.texts import Texts
@@ -36,7 +37,7 @@ class Dewey(Scheme):
         self.depth = depth
 
     def subscription(self, subscription: RoutedSubscription) -> tuple[int, ...]:
-        return self.of_topic(subscription.topic)
+        return self._of_topics(subscription.topic)
 
     def publication(self, publication: RoutedPublication) -> tuple[int, ...]:
         return self.of_topic(publication.topic)
@@ -49,7 +50,16 @@ class Dewey(Scheme):
         return self._route(publications.topics)
 
     def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:
-        return self._route(subscriptions.topics)
+        """One that names several topics goes wherever one of them leads."""
+        topics = subscriptions.topics
+        several = np.flatnonzero(topics.having(COMMA))
+        if not len(several):
+            return self._route(topics)
+        texts = [text or b"" for text in topics.take(several)]
+        alone = Texts(topics.heap, topics.at, topics.length.copy())
+        alone.length[several] = 0
+        placed = [self._of_topics(text.decode()) for text in texts]
+        return self._route(alone).replaced(dict(zip(several.tolist(), placed, strict=True)))
 
     def _route(self, topics: Texts) -> Placement:
         found = np.empty(len(topics), np.int32)
@@ -62,6 +72,9 @@ class Dewey(Scheme):
         partition = np.repeat(found, count)
         partition[partition < 0] = np.tile(np.array(self.everywhere, np.int32), above)
         return Placement(start, partition)
+
+    def _of_topics(self, text: str) -> tuple[int, ...]:
+        return tuple(sorted({partition for topic in topics_of(text) for partition in self.of_topic(topic)}))
 
     def of_topic(self, topic: str) -> tuple[int, ...]:
         """The partitions of a topic, given as dotted text."""

@@ -140,6 +140,7 @@ STRANGE = [
 ]
 
 TOPICS = ["", "1", "1.4", "1.4.2", "1.10", "2"]
+SEVERAL_TOPICS = ["1.4.2,2", "1.4,1.10", "1.4.2,1.10,2,3"]
 MOMENTS = [0, 10, 20, 30]
 
 names = st.sampled_from(["x", "x", "y", "y", *NAMES])
@@ -354,7 +355,7 @@ def meeting(draw: st.DrawFn, subscription: Subscription) -> Publication:
     return Publication(
         attributes=given,
         where=said.disjuncts,
-        topic=subscription.topic if here else draw(st.sampled_from(TOPICS)),
+        topic=draw(st.sampled_from(subscription.topic.split(","))) if here else draw(st.sampled_from(TOPICS)),
         published_at=subscription.starts_at or 0 if here else draw(st.sampled_from(MOMENTS)),
         expires_at=None if here else draw(st.sampled_from([None, *MOMENTS])),
         previous=previous,
@@ -365,7 +366,7 @@ def subscriptions() -> st.SearchStrategy[Subscription]:
     return st.builds(
         Subscription,
         disjuncts=conditions().map(lambda condition: condition.disjuncts),
-        topic=st.sampled_from([*[""] * 8, *TOPICS]),
+        topic=st.sampled_from([*[""] * 8, *TOPICS, *SEVERAL_TOPICS]),
         scope=st.sampled_from(("overlap", "subtree")),
         starts_at=st.sampled_from([*[None] * 6, *MOMENTS]),
         ends_at=st.sampled_from([*[None] * 6, *MOMENTS]),

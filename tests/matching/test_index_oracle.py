@@ -168,7 +168,7 @@ def add_flat(index: Index, subscriptions: Mapping[int, Subscription]) -> None:
         alone = PartsBuilder(registry.strings, registry.number, registry.numbers)
         for disjunct in taken.disjuncts:
             alone.add(disjunct, 0, 0, None, None)
-        if not taken.disjuncts or not set(alone.parts().kind.tolist()) <= FLAT_KINDS:
+        if "," in taken.topic or not taken.disjuncts or not set(alone.parts().kind.tolist()) <= FLAT_KINDS:
             index.add_many([new(identity, taken)])
             continue
         for disjunct in taken.disjuncts:
@@ -393,7 +393,8 @@ def run(
             model.update({name(identity): taken for identity, taken in step.subscriptions.items()})
         elif isinstance(step, AddTable):
             rows, added = [], {}
-            for identity, (predicates, placed) in step.subscriptions.items():
+            for identity, (predicates, asked) in step.subscriptions.items():
+                placed = replace(asked, topic=asked.topic.split(",")[0])  # a row of a table has one topic
                 added[name(identity)] = replace(placed, disjuncts=Condition.from_predicates(predicates).disjuncts)
                 rows += predicate_rows(name(identity), predicates, placed)
             assert index.add_predicates(predicate_table(rows)) == len(added)

@@ -420,3 +420,25 @@ def test_an_answer_is_awaited_for_as_long_as_librdkafka_may_take(told_ms: str | 
     client = Client("127.0.0.1:1", settings=load({}, environment=given))
     assert client._delivery.patience == seconds
     client.close()
+
+
+def test_a_subscription_stands_at_several_topics(client: Client) -> None:
+    """A pair that meets at all of them is notified once, in the past as now."""
+    for name, topic in (("above", "31"), ("left", "31.1.7"), ("aside", "31.2"), ("right", "32.5")):
+        client.publish(topic=topic, publication_id=name)
+    probed = client.notifications("carl", timeout=30)
+    client.subscribe(subscriber_id="carl", topic=["31", "32"], starts_at="-5m", subscription_id="several")
+    assert {next(probed).publication_id for _ in range(4)} == {"above", "left", "aside", "right"}
+    told = client.notifications("dora", timeout=30)
+    with client.subscribe(subscriber_id="dora", topic=["32.5", "31.1", "31.1.2", "31.3"], starts_at="-5m") as handle:
+        assert handle.subscription.topic == "31.1,31.3,32.5"
+        assert {next(told).publication_id for _ in range(3)} == {"above", "left", "right"}
+        for name, topic in (("above", "31"), ("right", "32.5.1"), ("last", "31.3")):
+            client.publish(topic=topic, publication_id=f"{name}, live")
+        assert [next(told).publication_id for _ in range(3)] == ["above, live", "right, live", "last, live"]
+        (standing,) = client.subscriptions("dora")
+        assert standing.record.topic == "31.1,31.3,32.5"
+    with pytest.raises(SchemaError, match="there are 9 topics: write 1 to 8"):
+        client.subscribe(subscriber_id="dora", topic=[str(n) for n in range(9)])
+    with pytest.raises(SchemaError, match="have an empty one"):
+        client.subscribe(subscriber_id="dora", topic="1,,2")

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pastforward.columns import dewey
 from pastforward.columns.times import MAX_TIME, MIN_TIME
 from pastforward.columns.vocabulary import SYMBOLS
 from pastforward.matching.conditions.normal_form import Constraint, Family, Pattern, PatternKind, Relation, Test
@@ -39,6 +40,7 @@ ints = st.integers(-(2**31), 2**31 - 1)
 moments = st.integers(MIN_TIME, MAX_TIME)
 components = st.integers(0, 20) | st.integers(0, 2**63 - 1)
 paths = st.lists(components, max_size=6).map(lambda parts: ".".join(map(str, parts)))
+several_topics = st.lists(paths, min_size=1, max_size=8).map(dewey.joined)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 lons, lats = st.floats(-180, 180), st.floats(-90, 90)
 datetimes = st.datetimes(timezones=st.just(UTC))
@@ -93,7 +95,7 @@ def subscriptions(draw: st.DrawFn) -> Subscription:
     return Subscription(
         draw(own_ids),
         draw(ids),
-        draw(paths),
+        draw(paths | several_topics),
         draw(st.sampled_from(["overlap", "subtree"])),
         starts_at,
         ends_at,
@@ -187,7 +189,7 @@ normal_forms = st.lists(st.lists(st.tuples(texts, constraints()), max_size=3).ma
 versions = st.builds(Version, longs, ints, longs)
 canonical_subscriptions = st.builds(
     CanonicalSubscription,
-    ids, ids, versions, paths, st.sampled_from(["overlap", "subtree"]), moments, st.none() | moments,
+    ids, ids, versions, paths | several_topics, st.sampled_from(["overlap", "subtree"]), moments, st.none() | moments,
     st.sampled_from(["published", "valid"]), normal_forms, st.sampled_from(["classical", "symmetric", "intersect"]),
     st.booleans(), delivers,
 )  # fmt: skip

@@ -470,10 +470,10 @@ def test_what_is_accepted_fits_the_rendezvous_topic(records: list[Publication]) 
 def test_what_a_best_offer_leads_to_fits_its_topic(character: str, format: Format) -> None:
     """The largest text that is accepted, in the largest notification of it."""
     size = len(orjson.dumps(character)) - 2
-    text = character * ((acceptance._LARGEST_TOLD - 2) // size)
-    acceptance._check_told("x", [text])
+    text = character * ((acceptance._LARGEST_JSON_TEXT - 2) // size)
+    acceptance._check_json_size("x", [text])
     with pytest.raises(SchemaError, match="bytes in JSON"):
-        acceptance._check_told("x", [text + character])
+        acceptance._check_json_size("x", [text + character])
     longest = "\x01" * MAX_ID_BYTES
     topic, moment = LARGEST, MAX_TIME
     encode(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pastforward.columns.places import EARTH_RADIUS_M
 from pastforward.state import PlaceError, bounds, cell_of, cover, leaves, open_store, smallest_cell
-from pastforward.state.places import EARTH_RADIUS_M
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ CONDITIONS = [
 ]
 WITH_PREVIOUS = ["previous.x < 2", "x = 1 AND previous.x IS NULL"]
 PUBLISHED = ["x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
+SEVERAL_TOPICS = ["1.2,2", "1.2.3,1.9,1.10", "1.2,1.9,2"]  # of one subscription
 TOPICS = ["", "1", "1.2", "1.2.3", "1.10", "2", "1.9"]
 DELIVERS = st.sampled_from(["content", "content", "ids"])
 PARTITIONS = [(0,), (0,), (0, 1), (0, 1, 2), (0, 2)]
@@ -160,7 +161,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 draw(st.sampled_from(["s1", "s2", "s3", "s4"])),
                 draw(st.sampled_from(["anna", "ben"])),
                 Version(arrived, partition, offset),
-                topic,
+                draw(st.sampled_from([topic, topic, topic, *SEVERAL_TOPICS])),
                 draw(st.sampled_from(["overlap", "subtree"])),
                 starts,
                 clock.end(draw, starts, arrived),
@@ -248,7 +249,7 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 name,
                 draw(st.sampled_from([name, name, "anna"])),
                 version,
-                topic,
+                draw(st.sampled_from([topic, topic, topic, "1,2", "1.2,2"])),
                 "overlap",
                 starts,
                 ends,

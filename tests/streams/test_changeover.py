@@ -109,7 +109,7 @@ class Sender:
     def __init__(self, kafka: Kafka, version: int) -> None:
         self._kafka, self._version = kafka, version
         self.on_their_way: deque[asyncio.Future[None]] = deque()
-        self._unsettled: list[Chunk] = []
+        self._unflushed: list[Chunk] = []
         self.dead = False
 
     async def start(self) -> None: ...
@@ -132,12 +132,12 @@ class Sender:
         if self._kafka.exactly_once:
             self._kafka.commit(self._version, chunk)
         else:
-            self._unsettled.append(chunk)
+            self._unflushed.append(chunk)
 
-    async def settle(self, partition: TopicPartition) -> None:
-        for chunk in self._unsettled:
+    async def flush(self, partition: TopicPartition) -> None:
+        for chunk in self._unflushed:
             self._kafka.commit(self._version, chunk)
-        self._unsettled = []
+        self._unflushed = []
 
     def die(self) -> None:
         self.dead = True

@@ -156,13 +156,14 @@ def attributes(draw: st.DrawFn) -> dict[str, object]:
 
 ids = st.sampled_from([f"id-{number}" for number in range(40)])
 topics = st.sampled_from(["", "1", "2", "1.2", "1.3", "2.7.1", "5.1.1"])
+several_topics = st.sampled_from(["1,2", "1.2,1.3", "1.2,2.7.1,5", "2.7.1,5.1.1,6,7,8,9.1"])
 
 
 @st.composite
 def subscriptions(draw: st.DrawFn) -> Subscription:
     return Subscription(
         draw(ids),
-        draw(topics),
+        draw(topics | several_topics),
         draw(st.sampled_from(["overlap", "subtree"])),
         draw(conditions()),
         draw(st.sampled_from(SEMANTICS)),

@@ -154,7 +154,7 @@ STEPS: list[tuple[Any, str]] = [
     (Index, "match_attributes"),
     (chunk_module, "match_past"),
     (Index, "match_pairs"),
-    (reporting, "notify"),
+    (reporting, "notifications_of_pairs"),
     (chunk_module, "run_auctions"),
     (Auctions, "close"),
     (Auctions, "withdraw"),

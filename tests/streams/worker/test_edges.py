@@ -128,17 +128,17 @@ def stamped(system: System, by: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------ zombies
 
 
-def stops_before_it_settles() -> None:
+def stops_before_it_flushes() -> None:
     """In the worker: stopped when it has told of subscriptions, and before changelog and offset follow. Once."""
-    settle = AtLeastOnce._flush
+    flush = AtLeastOnce._flush
 
     async def stopping(self: AtLeastOnce, chunks: list[Chunk]) -> None:
         matched = [chunk for chunk in chunks if chunk.partition.topic == "stale.rendezvous"]
         logged = Outgoing.joined(chunk.outgoing for chunk in matched).changelog
         if any(key is not None and key.startswith(b"s") for records in logged.values() for key, _ in records):
-            AtLeastOnce._flush = settle  # type: ignore[method-assign]
+            AtLeastOnce._flush = flush  # type: ignore[method-assign]
             os.kill(os.getpid(), signal.SIGSTOP)
-        await settle(self, chunks)
+        await flush(self, chunks)
 
     AtLeastOnce._flush = stopping  # type: ignore[method-assign]
 
@@ -154,7 +154,7 @@ def test_a_zombie_leaves_no_trace_in_the_changelog_at_least_once(
     is rebuilt from Kafka alone: what was withdrawn is not back, what was replaced is as it was replaced."""
     setup = Setup("stale.", delivery="at-least-once", partitions=1, workers=1)
     system = Plain(broker.bootstrap, start_worker, tmp_path, setup)
-    setup.more = {"prepare": stops_before_it_settles}
+    setup.more = {"prepare": stops_before_it_flushes}
     system.start_all()
     system.wait_ready()
     setup.more = {}

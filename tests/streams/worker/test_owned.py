@@ -136,7 +136,7 @@ def test_the_state_is_durable_only_when_all_that_was_computed_is_safe(monkeypatc
     assert asyncio.run(run()) == [("compute", 2), ("send", 2), ("safe", 2), ("flush", None), ("durable", 2)]
 
 
-def test_silence_and_release_settle_what_is_left() -> None:
+def test_silence_and_release_flush_what_is_left() -> None:
     async def run() -> tuple[list[str], list[str]]:
         steps = Steps()
         owned = quick(PartitionTask(HERE, steps, steps, 0, Metrics()))

@@ -16,8 +16,6 @@ from itertools import product
 from math import asin, atan, cos, degrees, floor, inf, pi, radians, sin, sqrt, tan
 from typing import Final, Protocol, TypeAlias, cast
 
-from pastforward.state.errors import StoreError
-
 EARTH_RADIUS_M: Final = 6_371_008.8
 """Mean radius, as the IUGG defines it."""
 DEEPEST_CELL: Final = 24
@@ -28,7 +26,7 @@ _RIM: Final = 1e-9
 """Radians added to a circle, 6 mm: more than rounding, less than anyone measures."""
 
 
-class PlaceError(StoreError, ValueError):
+class PlaceError(ValueError):
     """A place that is not on the globe, or a level that is not in the tree."""
 
 
@@ -96,6 +94,48 @@ def cover(shape: Shape, level: int) -> list[str]:
         circle = cast(CircleLike, shape)
         chosen = {cell for cell in chosen if _distance(circle, bounds(_topic(*cell, level))) <= _angle(circle)}
     return sorted(_topic(column, row, level) for column, row in chosen)
+
+
+def covering(shape: Shape, most: int = 8, deepest: int = DEEPEST_CELL) -> list[str]:
+    """Up to `most` cells that contain a shape together, as close to it as so many can be.
+
+    The largest cell is divided, and of its quarters those are kept that the shape touches, for as long as there is room: a small shape
+    on the border of large cells is covered by small ones on both sides. Four quarters that are all kept are their cell again.
+    """
+    _check_level(deepest)
+    if most < 1:
+        raise PlaceError(f"a cover of {most} cells contains nothing; write 1 or more")
+    found = {smallest_cell(shape, deepest)}
+    closed: set[str] = set()
+    rectangles = _rectangles(shape)
+    while len(found) < most or (found - closed and most > 1):
+        open_ones = [cell for cell in found if cell not in closed and _depth(cell) < deepest]
+        if not open_ones:
+            break
+        largest = min(open_ones, key=lambda cell: (_depth(cell), cell))
+        quarters = [each for each in leaves(largest, _depth(largest) + 1) if _touches(shape, rectangles, bounds(each))]
+        if len(found) - 1 + len(quarters) > most:
+            closed.add(largest)
+            continue
+        found = (found - {largest}) | set(quarters)
+    return sorted(_merged(found))
+
+
+def _merged(cells: set[str]) -> set[str]:
+    for cell in sorted(cells, key=len, reverse=True):
+        above = cell.rpartition(".")[0]
+        quarters = set(leaves(above, _depth(above) + 1)) if cell else set()
+        if quarters and quarters <= cells:
+            return _merged((cells - quarters) | {above})
+    return cells
+
+
+def _touches(shape: Shape, rectangles: list[Rectangle], cell: Rectangle) -> bool:
+    """A point on the border of two cells belongs to one of them; here to both, which is never too little."""
+    west, south, east, north = cell
+    if not any(west <= e and w <= east and south <= n and s <= north for w, s, e, n in rectangles):
+        return False
+    return _is_box(shape) or _distance(cast(CircleLike, shape), cell) <= _angle(cast(CircleLike, shape))
 
 
 def leaves(cell: str, level: int) -> list[str]:
