@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ from pastforward.columns.dewey import any_overlap, topics_of
 from pastforward.matching import Index
 from pastforward.schemas import decode_rendezvous_chunk
 from pastforward.streams.matcher.conditions import attributes_for, published_conditions
+from pastforward.streams.matcher.deciding import Deciding
 from pastforward.streams.matcher.held import Publications
 from pastforward.streams.matcher.records import read_subscriptions
 from pastforward.streams.matcher.subscribers import Subscriber
-
-if TYPE_CHECKING:
-    from pastforward.streams.matcher.chunk import Chunk
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -31,7 +29,7 @@ TRIED: Final = 1 << 16  # pairs of publications and earlier subscriptions that a
 
 
 def covered_before(
-    chunk: Chunk,
+    deciding: Deciding,
     pairs: list[tuple[int, int, Subscriber]],
     publications: Publications,
     overlapping: dict[int, list[bytes]],
@@ -51,14 +49,14 @@ def covered_before(
         if row not in covers:
             others = sorted({number[payload] for payload in overlapping.get(row, ())}, key=lambda i: read[i][0].version)
             covers[row] = [i for i in others if covered(subscriber, [read[i][0]])]
-    attributes = attributes_for(chunk, publications, any(subscriber.needs_previous for subscriber, _ in read))
+    attributes = attributes_for(deciding, publications, any(subscriber.needs_previous for subscriber, _ in read))
     columns, at = publications.columns, publications.rows
     match = partial(
         index.match_pairs,
         topics=publications.topics(),
         published_at=columns.begins_at[at],
         expires_at=columns.ends_at[at],
-        where=published_conditions(chunk, publications),
+        where=published_conditions(deciding, publications),
     )
     found: set[tuple[int, int]] = set()
     left = [(row, i) for row, i, _ in joining]

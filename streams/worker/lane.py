@@ -19,7 +19,9 @@ class Lane:
     `hold` is called with True when no more should be fetched for this lane, and with False when there is room again. Nobody waits for a
     lane: what was on its way when it became full is taken as well, and that is bounded by the fetches.
 
-    An exception of `handle` or `silent` ends the lane and goes to `failed`, which ends the worker.
+    `further` is called when nothing is waiting, again as long as it says that it has done something.
+
+    An exception of one of them ends the lane and goes to `failed`, which ends the worker.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class Lane:
         silent: Callable[[], Awaitable[None]],
         failed: Callable[[BaseException], Awaitable[None]],
         hold: Callable[[bool], None] = lambda _: None,
+        further: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._handle, self._silent, self._failed, self._hold = handle, silent, failed, hold
+        self._handle, self._silent, self._failed, self._hold, self._further = handle, silent, failed, hold, further
         self._waiting: list[Any] = []
         self._nbytes = 0  # of what waits
         self._stopped = False
@@ -72,6 +75,13 @@ class Lane:
     async def _run(self) -> None:
         try:
             while True:
+                if self._further is not None and not self._come.is_set():
+                    self._busy = True
+                    more = await self._further()
+                    self._busy = False
+                    if more:
+                        self._last = self._loop.time()
+                        continue
                 await self._come.wait()
                 if self._stopped:
                     return

@@ -72,7 +72,9 @@ class PartitionTask:
     """`position`: up to there everything is computed. `passed`: up to where nothing more will come than what has been handled, behind the
     markers of transactions and other holes; it is committed as well, as retention may leave a log that begins there. The state is made
     durable now and then, when everything computed is safe at the broker: so it is never ahead of the committed offset, and what it lacks is
-    replayed from the log."""
+    replayed from the log.
+
+    `turn`: of all tasks of a worker, one at a time searches the past further."""
 
     def __init__(
         self,
@@ -83,6 +85,7 @@ class PartitionTask:
         metrics: Metrics,
         courtesy: Courtesy | None = None,
         passed: Callable[[PartitionTask], int] | None = None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self.partition = partition
         self.sender = sender
@@ -90,6 +93,7 @@ class PartitionTask:
         self.position = position
         self._courtesy = courtesy
         self._passed = passed
+        self._turn = asyncio.Lock() if turn is None else turn
         self._known = position  # up to there the stage knows
         self._computing: tuple[float, float] | None = None  # since when, and the arrival of the first record
         self._flights: deque[_Flight] = deque()
@@ -135,13 +139,19 @@ class PartitionTask:
                         self.position = max(self.position, allowed.limit)  # no record lies between
                 guest = self._courtesy is not None and self._courtesy.guest()
                 piece = _first_of(within[: min(self._piece, PIECE) if guest else self._piece])
+                if self.stage.searching:
+                    await self._search()
+                    piece = piece[: self.stage.room(piece)]
                 if piece:
+                    searching = self.stage.searching
                     fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
+                    if self.stage.searching and not searching:
+                        fitting = min(fitting, len(piece) // 2)  # fewer subscriptions at once find all that they find
                     self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
                 records = waiting[len(piece) :]
                 if not records or (allowed.final and len(piece) == len(within)):
                     return  # behind a final limit records are another router's
-                stuck = self.position == before
+                stuck = self.position == before and not self.stage.searching
             if stuck:
                 await asyncio.sleep(AGAIN)
 
@@ -167,18 +177,43 @@ class PartitionTask:
             self.position = max(self.position, self._passed(self))
         self._since += len(records)
         self._unflushed += len(records)
-        sent = asyncio.create_task(
-            self.sender.send(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at))
-        )
-        flight = _Flight(*begun, self._computed, len(records), sent)
+        await self._fly(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at), *begun, len(records))
+        return outgoing.count
+
+    async def _fly(self, chunk: Chunk, began: float, arrived: float, records: int) -> None:
+        sent = asyncio.create_task(self.sender.send(chunk))
+        flight = _Flight(began, arrived, self._computed, records, sent)
         self._flights.append(flight)
         sent.add_done_callback(partial(self._count, flight))
         # At the same moments in all partitions, so that at least once, where settling is a transaction, they share it.
-        if self._unflushed >= FLUSH_RECORDS or begun[0] // FLUSH_EVERY > self._flushed_at // FLUSH_EVERY:
+        if self._unflushed >= FLUSH_RECORDS or began // FLUSH_EVERY > self._flushed_at // FLUSH_EVERY:
             await self._flush()
         while len(self._flights) >= AHEAD or (self._flights and self._flights[0].sent.done()):
             await self._land()
-        return outgoing.count
+
+    async def further(self) -> bool:
+        """When no record waits. Returns whether there was anything to do."""
+        async with self._lock:
+            if self._released or not self.stage.searching:
+                return False
+            await self._search()
+            return True
+
+    async def _search(self) -> None:
+        """A part of what is left to find; it leaves as a chunk does."""
+        async with self._turn:
+            began = self._computing = time.perf_counter(), time.time()
+            outgoing = await asyncio.to_thread(self._search_in_thread)
+            self._computing = None
+        self._unflushed += 1
+        self._since += outgoing.count
+        if outgoing.count or outgoing.changelog:
+            await self._fly(Chunk(self.partition, outgoing, None), *began, 0)
+
+    def _search_in_thread(self) -> Outgoing:
+        outgoing = self.stage.search()
+        outgoing.measure()
+        return outgoing
 
     async def _compute(self, records: Sequence[Any]) -> tuple[Outgoing, tuple[float, float]]:
         """Also: when it was begun, and when its first record had arrived."""

@@ -69,6 +69,14 @@ class Steps:
         self.steps.append(("compute", chunk[-1].offset + 1))
         return Outgoing()
 
+    searching = False
+
+    def search(self) -> Outgoing:
+        raise AssertionError("nothing is to be searched")
+
+    def room(self, records: Sequence[Any]) -> int:
+        return len(records)
+
     def takes_long(self, records: Sequence[Any]) -> bool:
         return self.dear
 
