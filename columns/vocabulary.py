@@ -11,11 +11,13 @@ Scope: TypeAlias = Literal["overlap", "subtree"]
 TimeBasis: TypeAlias = Literal["published", "valid"]
 Semantics: TypeAlias = Literal["classical", "symmetric", "intersect"]
 Deliver: TypeAlias = Literal["content", "ids"]
+Transition: TypeAlias = Literal["entered", "updated", "left"]
 
 SCOPES: Final[tuple[Scope, ...]] = ("overlap", "subtree")
 TIME_BASES: Final[tuple[TimeBasis, ...]] = ("published", "valid")
 SEMANTICS: Final[tuple[Semantics, ...]] = ("classical", "symmetric", "intersect")
 DELIVERIES: Final[tuple[Deliver, ...]] = ("content", "ids")
+TRANSITIONS: Final[tuple[Transition, ...]] = ("entered", "updated", "left")
 
 OVERLAP, SUBTREE = 0, 1
 PUBLISHED, VALID = 0, 1

@@ -23,7 +23,7 @@ from pastforward.columns.times import NEVER
 from pastforward.matching import Condition, ConditionError
 from pastforward.matching.conditions.normal_form import ALWAYS, PREVIOUS, NormalForm
 from pastforward.matching.conditions.values import Box, Circle, Path, Point, Value
-from pastforward.schemas.codec import finite_json, to_json
+from pastforward.schemas.codec import NO_VALUE, finite_json, to_json
 from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.errors import SchemaError, refusal
@@ -57,6 +57,9 @@ _LARGEST_OFFERED: Final = _LARGEST_CONTENT - _LARGEST_JSON_TEXT
 _IN_JSON: Final = 7
 _AS_TEXT: Final = 600
 _ENTRY: Final = 13  # bytes at most of an attribute without its name and text: two lengths or a number, and a branch
+
+
+_NO_ENTITIES: Final = SchemaError("bad_value", "entities cannot be published yet: leave entity out, or false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ def _refusing(function: Callable[P, R]) -> Callable[P, R]:
 @_refusing
 def accept_publication(record: Publication, rules: Rules = ANY_ROUTING) -> NormalForm | None:
     """The normal form of the condition that it publishes, if any."""
+    if record.entity:
+        raise _NO_ENTITIES
     for name in record.attributes:
         check_name(name)
     if record.best is not None:
@@ -137,6 +142,8 @@ class Accepted:
 def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
     """`accept_publication` for each row of a chunk."""
     refused: dict[int, SchemaError] = dict(columns.errors)
+    for row in (columns.entity | columns.withdrawn).nonzero()[0].tolist():
+        refused[row] = NO_VALUE if columns.withdrawn[row] else _NO_ENTITIES
     _refuse_names(columns.attributes, refused)
     offering = (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist()
     for row in offering:
@@ -241,6 +248,7 @@ def published_condition(where: Where) -> tuple[NormalForm | None, bytes]:
 def accept_subscription(record: Subscription, rules: Rules = ANY_ROUTING, arrived_at: int | None = None) -> bytes:
     """The bytes of its condition's normal form. `arrived_at`: when its window begins, if it does not say; None: not known yet."""
     starts_at = arrived_at if record.starts_at is None else record.starts_at
+    _check_kind(record.transitions, record.paused)
     return _subscription(starts_at, record.ends_at, record.where, record.self_join, rules)
 
 
@@ -248,7 +256,15 @@ def accept_subscription(record: Subscription, rules: Rules = ANY_ROUTING, arrive
 def accept_subscription_row(columns: SubscriptionColumns, row: int, rules: Rules) -> bytes:
     """`accept_subscription` for a row of a chunk that could be decoded."""
     starts_at, ends_at = int(columns.starts_at[row]), int(columns.ends_at[row])
+    _check_kind(bool(columns.transitions[row]), bool(columns.paused[row]))
     return _subscription(starts_at, ends_at, columns.where[row], bool(columns.self_join[row]), rules)
+
+
+def _check_kind(transitions: bool, paused: bool) -> None:
+    if transitions:
+        raise SchemaError("bad_value", "transitions cannot be asked for yet: leave it out, or false")
+    if paused:
+        raise SchemaError("bad_value", "a subscription cannot be paused yet: leave paused out, or false")
 
 
 def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self_join: bool, rules: Rules) -> bytes:

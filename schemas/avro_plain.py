@@ -334,7 +334,8 @@ def _union_writer(branches: list[tuple[Any, Writer]]) -> Writer:
     index_of = {what: (index, writer) for index, (what, writer) in reversed(list(enumerate(branches)))}
 
     def write(datum: Plain, out: bytearray) -> None:
-        index, writer = index_of[frozenset(datum) if type(datum) is dict else type(datum)]
+        what = frozenset(datum) if type(datum) is dict else type(datum)
+        index, writer = index_of[what if what in index_of else type(datum)]
         write_long(index, out)
         writer(datum, out)
 

@@ -32,7 +32,7 @@ Bytes = npt.NDArray[np.uint8]
 
 _LONGEST: Final = 10  # bytes of an integer
 _ENVELOPE: Final = (
-    17 * _LONGEST
+    20 * _LONGEST
 )  # all integers, lengths, counts and branches of a record but those of items and attributes
 _ENTRY: Final = 2 * _LONGEST + 1  # name's length, branch, and a number or length
 
@@ -83,9 +83,12 @@ def encode_rendezvous_subscriptions(
     partitions_start: Longs,
     partitions: npt.NDArray[np.int32],
     where: Sequence[bytes],
+    set_versions: Longs,
     registry: Registry | None = None,
 ) -> tuple[list[bytes], list[tuple[int, SchemaError]]]:
-    """The same for subscriptions. Their version is where and when they arrived; `where` has the bytes of each row's normal form."""
+    """The same for subscriptions. Their version is where and when they arrived; `where` has the bytes of each row's normal form.
+    `set_versions`: in three columns (partition, offset, arrival), of each row the version that its set of entities began with; an offset of
+    -1: its own."""
     header = header_bytes(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     forms = Texts.of(where)
@@ -97,7 +100,7 @@ def encode_rendezvous_subscriptions(
         columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
         columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
         columns.ends_at, columns.time, forms.heap, forms.at, forms.length, columns.semantics, columns.self_join,
-        columns.deliver,
+        columns.deliver, columns.transitions, columns.paused, as_kernel(set_versions, np.int64),
     )  # fmt: skip
     return _checked(_cut(out, ends), ends)
 

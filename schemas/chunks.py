@@ -13,13 +13,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pastforward.columns.texts import as_kernel
-from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
+from pastforward.columns.vocabulary import DELIVERIES, PUBLISHED, SCOPES, SEMANTICS, TIME_BASES, TRANSITIONS, VALID
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import codec, condition_fields, plain, program, value_fields
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Registry
 from pastforward.schemas.columns import (
+    AboutEntities,
     Contents,
     Longs,
     NotificationColumns,
@@ -37,6 +38,7 @@ from pastforward.schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
     Content,
+    EntityWithdrawal,
     Notification,
     Publication,
     Rendezvous,
@@ -47,6 +49,7 @@ from pastforward.schemas.records import (
 
 _ID_SIZE = 32  # room for ~<partition>-<offset>
 _STRUCTURED = 2  # a `where` in the structured form
+_UNSAID = len(TIME_BASES)  # the time basis that a subscription leaves out
 
 Keys = Sequence[bytes | None]
 Values = Sequence[bytes | None]
@@ -120,8 +123,13 @@ def _publications(
     kernels: bool,
 ) -> PublicationColumns:
     reader, where = _input_reader("publication", keys, values, partition, offset, registry, kernels)
+    withdrawn = np.zeros(len(reader), dtype=np.bool_)
 
-    def put(row: int, record: Publication) -> None:
+    def put(row: int, record: Publication | EntityWithdrawal) -> None:
+        if isinstance(record, EntityWithdrawal):
+            withdrawn[row] = True
+            reader.put_text(program.ID, row, record.publication_id)
+            return
         name = f"{MADE_UP}{partition}-{offset[row]}" if record.publication_id is None else record.publication_id
         reader.put_text(program.ID, row, name)
         reader.put_text(program.PARTY, row, record.publisher_id)
@@ -135,8 +143,9 @@ def _publications(
             reader.smalls[program.BEST, row] = _PREFERS.index(record.best.prefer)
         reader.smalls[program.SELF_JOIN, row] = record.self_join
         reader.put_text(program.BODY, row, record.body)
+        reader.smalls[program.IS_ENTITY, row] = record.entity
 
-    reader.read_rest(lambda row: codec.decode_publication(keys[row], values[row], registry), put)
+    reader.read_rest(lambda row: codec.decode_published(keys[row], values[row], registry), put)
     reader.seal()
     _fill_input(reader, arrived_at)
     return PublicationColumns(
@@ -155,6 +164,8 @@ def _publications(
         reader.texts(program.BEST),
         reader.smalls[program.SELF_JOIN].view(np.bool_),
         reader.texts(program.BODY),
+        reader.smalls[program.IS_ENTITY].view(np.bool_),
+        withdrawn,
         sorted(reader.errors, key=_row),
     )
 
@@ -188,10 +199,12 @@ def _subscriptions(
         _put_long(reader, program.END, row, record.ends_at)
         where[row] = record.where
         reader.smalls[program.SCOPE, row] = SCOPES.index(record.scope)
-        reader.smalls[program.TIME, row] = TIME_BASES.index(record.time)
+        reader.smalls[program.TIME, row] = _UNSAID if record.time is None else TIME_BASES.index(record.time)
         reader.smalls[program.SEMANTICS, row] = SEMANTICS.index(record.semantics)
         reader.smalls[program.SELF_JOIN, row] = record.self_join
         reader.smalls[program.DELIVER, row] = DELIVERIES.index(record.deliver)
+        reader.smalls[program.TRANSITIONS, row] = record.transitions
+        reader.smalls[program.PAUSED, row] = record.paused
 
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
@@ -203,6 +216,8 @@ def _subscriptions(
             where[row] = None
     reader.seal()
     _fill_input(reader, arrived_at)
+    time, transitions = reader.smalls[program.TIME], reader.smalls[program.TRANSITIONS].view(np.bool_)
+    time = np.where(time == _UNSAID, np.where(transitions, VALID, PUBLISHED), time).astype(np.uint8)
     return SubscriptionColumns(
         partition,
         offset,
@@ -215,11 +230,13 @@ def _subscriptions(
         reader.smalls[program.SCOPE],
         begin,
         end,
-        reader.smalls[program.TIME],
+        time,
         where,
         reader.smalls[program.SEMANTICS],
         reader.smalls[program.SELF_JOIN].view(np.bool_),
         reader.smalls[program.DELIVER],
+        transitions,
+        reader.smalls[program.PAUSED].view(np.bool_),
         sorted(reader.errors, key=_row),
     )
 
@@ -287,6 +304,11 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
         reader.texts(program.BEST),
         reader.attributes(),
         reader.texts(program.BODY),
+        reader.smalls[program.TRANSITIONS].view(np.bool_),
+        reader.smalls[program.PAUSED].view(np.bool_),
+        reader.smalls[program.REPLACED].view(np.bool_),
+        reader.texts(program.SET_VERSION),
+        reader.texts(program.ENTITY),
         sorted(reader.errors, key=_row),
     )
 
@@ -308,6 +330,8 @@ def _put_canonical(
             reader.put_text(program.BEST, row, record.best.attribute)
             reader.smalls[program.BEST, row] = _PREFERS.index(record.best.prefer)
         reader.put_text(program.BODY, row, record.body)
+        if record.entity is not None:
+            reader.put_text(program.ENTITY, row, b"")
     else:
         reader.smalls[program.BRANCH, row] = program.WITHDRAW
         reader.put_text(program.ID, row, record.subscription_id)
@@ -315,6 +339,7 @@ def _put_canonical(
             version = (record.version.partition, record.version.offset, record.version.arrived_at)
             reader.longs[program.VERSION : program.VERSION + 3, row] = version
         if isinstance(record, Withdrawal):
+            reader.smalls[program.REPLACED, row] = record.replaced
             return None
         reader.smalls[program.BRANCH, row] = program.SUBSCRIBE
         reader.put_text(program.PARTY, row, record.subscriber_id)
@@ -324,6 +349,10 @@ def _put_canonical(
         reader.smalls[program.TIME, row] = TIME_BASES.index(record.time)
         reader.smalls[program.SEMANTICS, row] = SEMANTICS.index(record.semantics)
         reader.smalls[program.DELIVER, row] = DELIVERIES.index(record.deliver)
+        reader.smalls[program.TRANSITIONS, row] = record.transitions
+        reader.smalls[program.PAUSED, row] = record.paused
+        if record.set_version is not None:
+            reader.put_text(program.SET_VERSION, row, b"")
     reader.put_text(program.TOPIC, row, record.topic)
     reader.smalls[program.SELF_JOIN, row] = record.self_join
     return record.where
@@ -337,6 +366,8 @@ def _input_reader(
     made_up = name == "publication"
     spare = _ID_SIZE * keys.count(None) if made_up else 0
     reader = ChunkReader(name, values, MAX_RECORD_BYTES, [key for key in keys if key is not None], spare, kernels)
+    if name == "subscription":
+        reader.smalls[program.TIME] = _UNSAID
     reader.read(values, registry, json=True)
     spare_at = len(reader.data) - spare if made_up else -1
     conditions = finish_rows(
@@ -439,6 +470,10 @@ def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bo
             best[row] = record.value
         if record.content is not None:
             contents[row] = record.content
+        if record.transition is not None:
+            reader.smalls[program.TRANSITION, row] = 1 + TRANSITIONS.index(record.transition)
+        reader.put_text(program.SET_VERSION, row, record.set_version)
+        reader.put_text(program.PUBLICATION_VERSION, row, record.publication_version)
 
     reader.read_rest(lambda row: codec.decode_notification(values[row], registry), put)
     reader.seal()
@@ -458,5 +493,10 @@ def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bo
         earlier,
         best,
         *_carried(contents, len(reader)),
+        AboutEntities(
+            reader.smalls[program.TRANSITION],
+            reader.texts(program.SET_VERSION),
+            reader.texts(program.PUBLICATION_VERSION),
+        ),
     )
     return _Notifications(found, sorted(reader.errors, key=_row))

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
+from pastforward.columns.vocabulary import TimeBasis
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas import plain, value_fields
 from pastforward.schemas.avro_plain import Plain
@@ -37,6 +38,7 @@ from pastforward.schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
     DeadLetter,
+    EntityWithdrawal,
     Notification,
     Publication,
     Record,
@@ -201,12 +203,27 @@ def decode_subscription(
     )
 
 
+NO_VALUE: Final = SchemaError(
+    "missing", "the publication has no value: publications cannot be withdrawn, set expires_at instead"
+)
+
+
+def decode_published(
+    key: bytes | None, value: bytes | None, registry: Registry | None = None
+) -> Publication | EntityWithdrawal:
+    """A null value withdraws the entity that the key names."""
+    if value is not None:
+        return decode_publication(key, value, registry)
+    name = decode_key(key)
+    if name is None:
+        raise SchemaError("missing", "the withdrawal of an entity has no key: set it to the id of the entity")
+    return EntityWithdrawal(name)
+
+
 def decode_publication(key: bytes | None, value: bytes | None, registry: Registry | None = None) -> Publication:
     name = decode_key(key)
     if value is None:
-        raise SchemaError(
-            "missing", "the publication has no value: publications cannot be withdrawn, set expires_at instead"
-        )
+        raise NO_VALUE
     return _decode(
         "publication", value, MAX_RECORD_BYTES, registry, lambda fields, strict: plain.publication(fields, name, strict)
     )
@@ -328,12 +345,18 @@ def canonical_subscription(record: Subscription, version: Version, where: Normal
         record.scope,
         starts_at,
         record.ends_at,
-        record.time,
+        time_basis(record),
         where,
         record.semantics,
         record.self_join,
         record.deliver,
+        record.transitions,
+        record.paused,
     )
+
+
+def time_basis(record: Subscription) -> TimeBasis:
+    return record.time or ("valid" if record.transitions else "published")
 
 
 def canonical_publication(

@@ -26,6 +26,7 @@ Flags = npt.NDArray[np.bool_]
 NO_BEST, HIGHEST, LOWEST = 0, 1, 2
 SUBSCRIBER, PUBLISHER = 0, 1
 PAST, LIVE, BACKFILL, BEST = 0, 1, 2, 3
+NO_TRANSITION, ENTERED, UPDATED, LEFT = 0, 1, 2, 3
 FROM_SUBSCRIPTIONS, FROM_PUBLICATIONS, FROM_NONE = 0, 1, 2
 TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION = 0, 1, 2, 3
 
@@ -34,7 +35,8 @@ TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION = 0, 1, 2, 3
 class PublicationColumns:
     """Publications of one poll of one partition, defaults filled in. Rows in `errors` are not `ok` and hold nothing.
 
-    `where` has the conditions as they came; None: no condition. `expires_at` NEVER: none. `best`: NO_BEST, HIGHEST, LOWEST.
+    `where` has the conditions as they came; None: no condition. `expires_at` NEVER: none. `best`: NO_BEST, HIGHEST, LOWEST. One that is
+    `withdrawn` is a null value: it withdraws the entity of its id, and holds nothing else.
     """
 
     partition: int
@@ -52,6 +54,8 @@ class PublicationColumns:
     best_attribute: Texts
     self_join: Flags
     body: Texts
+    entity: Flags
+    withdrawn: Flags
     errors: list[tuple[int, SchemaError]]
 
     def __len__(self) -> int:
@@ -82,6 +86,8 @@ class SubscriptionColumns:
     semantics: Smalls
     self_join: Flags
     deliver: Smalls
+    transitions: Flags
+    paused: Flags
     errors: list[tuple[int, SchemaError]]
 
     def __len__(self) -> int:
@@ -95,7 +101,8 @@ class RendezvousColumns:
     `kind`: TICK, SUBSCRIPTION, WITHDRAWAL, PUBLICATION. The columns up to `partitions` hold for every kind, the others for those
     that have the field: `id` and `party_id` are the subscription's and subscriber's, or the publication's and publisher's;
     `begins_at` is `starts_at` or `published_at`, `ends_at` is `ends_at` or `expires_at`. Row i went to the rendezvous partitions
-    `partitions[partitions_start[i]:partitions_start[i + 1]]`. A publication without a condition has None in `where`.
+    `partitions[partitions_start[i]:partitions_start[i + 1]]`. A publication without a condition has None in `where`. `set_version` and
+    `entity` say by a length other than -1 that the record has one: `decode_rendezvous` reads it.
     """
 
     ok: Flags
@@ -125,6 +132,11 @@ class RendezvousColumns:
     best_attribute: Texts
     attributes: Attributes
     body: Texts
+    transitions: Flags
+    paused: Flags
+    replaced: Flags
+    set_version: Texts
+    entity: Texts
     errors: list[tuple[int, SchemaError]]
 
     def __len__(self) -> int:
@@ -146,9 +158,18 @@ class Contents:
 
 
 @dataclass(slots=True)
+class AboutEntities:
+    """Of notifications, what those of entities say beside the others. A text of length -1: none."""
+
+    transition: Smalls
+    set_version: Texts
+    publication_version: Texts
+
+
+@dataclass(slots=True)
 class NotificationColumns:
     """Notifications to write, or as read. `earlier_ids` and `value` hold the rows that have any. Row i carries the content
-    `carries[i]` of `contents`; -1: none. Many may carry the same."""
+    `carries[i]` of `contents`; -1: none. Many may carry the same. `about_entities` None: none of them is of an entity."""
 
     notification_id: Texts
     subscription_id: Texts
@@ -164,6 +185,7 @@ class NotificationColumns:
     value: dict[int, Value]
     contents: Contents | None = None
     carries: Longs | None = None
+    about_entities: AboutEntities | None = None
 
     def __len__(self) -> int:
         return len(self.role)

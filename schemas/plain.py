@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
+from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES, TRANSITIONS
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.condition_fields import normal_form, plain_normal_form, plain_where, where
 from pastforward.schemas.errors import SchemaError
@@ -38,6 +38,7 @@ from pastforward.schemas.records import (
     CanonicalSubscription,
     Content,
     DeadLetter,
+    Entity,
     Notification,
     Publication,
     Record,
@@ -60,18 +61,21 @@ _SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "scope": _SCOPE,
     "starts_at": optional(moment),
     "ends_at": optional(moment),
-    "time": _TIME,
+    "time": optional(_TIME),
     "where": where,
     "semantics": _SEMANTICS,
     "self_join": flag,
     "deliver": _DELIVER,
+    "transitions": flag,
+    "paused": flag,
 }
 
 
 def subscription(value: Plain, key: str | None, strict: bool) -> Subscription:
     found = read_fields(
         value, "the record", _SUBSCRIPTION, strict, subscription_id=None, topic="", scope="overlap", starts_at=None,
-        ends_at=None, time="published", where=None, semantics="classical", self_join=False, deliver="content",
+        ends_at=None, time=None, where=None, semantics="classical", self_join=False, deliver="content", transitions=False,
+        paused=False,
     )  # fmt: skip
     found[0] = same_id(found[0], key, "subscription_id")
     if found[0] is None:
@@ -113,6 +117,7 @@ def _publication_fields(strict: bool) -> dict[str, Check[Any]]:
         "best": optional(_best(strict)),
         "self_join": flag,
         "body": optional(raw),
+        "entity": flag,
     }
 
 
@@ -123,6 +128,7 @@ def publication(value: Plain, key: str | None, strict: bool) -> Publication:
     found = read_fields(
         value, "the record", _PUBLICATION[strict], strict, publication_id=None, publisher_id=None, topic="",
         published_at=None, expires_at=None, attributes={}, where=None, best=None, self_join=False, body=None,
+        entity=False,
     )  # fmt: skip
     found[0] = same_id(found[0], key, "publication_id")
     record = Publication(*found)
@@ -161,12 +167,26 @@ _NOTIFICATION: Final[dict[str, Check[Any]]] = {
     "earlier_ids": many(text),
     "value": optional(attribute_value),
     "content": optional(content),
+    "transition": optional(one_of(*TRANSITIONS)),
+    "set_version": optional(text),
+    "publication_version": optional(text),
 }
 
 
 def notification(value: Plain, strict: bool) -> Notification:
     return Notification(
-        *read_fields(value, "the record", _NOTIFICATION, strict, earlier_ids=(), value=None, content=None)
+        *read_fields(
+            value,
+            "the record",
+            _NOTIFICATION,
+            strict,
+            earlier_ids=(),
+            value=None,
+            content=None,
+            transition=None,
+            set_version=None,
+            publication_version=None,
+        )
     )
 
 
@@ -193,6 +213,15 @@ def version(value: Any, what: str) -> Version:
     return Version(arrived_at, partition, offset)
 
 
+def _cuts(value: Any, what: str) -> dict[int, int]:
+    return dict(many(_cut)(value, what))
+
+
+def _cut(value: Any, what: str) -> tuple[int, int]:
+    partition, offset = read_fields(value, what, {"partition": small, "offset": integer}, False)
+    return partition, offset
+
+
 _CANONICAL_SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "subscription_id": identifier,
     "subscriber_id": identifier,
@@ -206,8 +235,19 @@ _CANONICAL_SUBSCRIPTION: Final[dict[str, Check[Any]]] = {
     "semantics": _SEMANTICS,
     "self_join": flag,
     "deliver": _DELIVER,
+    "transitions": flag,
+    "paused": flag,
+    "set_version": optional(version),
+    "pause": optional(_cuts),
 }
-_WITHDRAWAL: Final[dict[str, Check[Any]]] = {"subscription_id": identifier, "version": version}
+_WITHDRAWAL: Final[dict[str, Check[Any]]] = {"subscription_id": identifier, "version": version, "replaced": flag}
+_ENTITY: Final[dict[str, Check[Any]]] = {"before": many(small), "previous": optional(attributes), "digest": raw}
+
+
+def _entity(value: Any, what: str) -> Entity:
+    return Entity(*read_fields(value, what, _ENTITY, False, previous=None))
+
+
 _CANONICAL_PUBLICATION: Final[dict[str, Check[Any]]] = {
     "publication_id": identifier,
     "publisher_id": optional(identifier),
@@ -219,6 +259,7 @@ _CANONICAL_PUBLICATION: Final[dict[str, Check[Any]]] = {
     "attributes": attributes,
     "where": optional(normal_form),
     "body": optional(raw),
+    "entity": optional(_entity),
 }
 
 
@@ -236,13 +277,17 @@ def canonical(value: Any, what: str) -> CanonicalSubscription | Withdrawal | Can
                 best=None,
                 where=None,
                 body=None,
+                entity=None,
             )
         )
     if type(value) is dict and "subscriber_id" in value:
-        # one that an earlier version has written says nothing of `deliver`
-        found = read_fields(value, what, _CANONICAL_SUBSCRIPTION, False, ends_at=None, deliver="content")
+        # one that an earlier version has written says nothing of `deliver`, nor of what follows it
+        found = read_fields(
+            value, what, _CANONICAL_SUBSCRIPTION, False, ends_at=None, deliver="content", transitions=False, paused=False,
+            set_version=None, pause=None,
+        )  # fmt: skip
         return CanonicalSubscription(*found)
-    return Withdrawal(*read_fields(value, what, _WITHDRAWAL, False))
+    return Withdrawal(*read_fields(value, what, _WITHDRAWAL, False, replaced=False))
 
 
 _RENDEZVOUS: Final[dict[str, Check[Any]]] = {
@@ -260,11 +305,6 @@ def rendezvous(value: Plain, strict: bool) -> Rendezvous:
     return Rendezvous(*read_fields(value, "the record", _RENDEZVOUS, strict, record=None))
 
 
-def _cut(value: Any, what: str) -> tuple[int, int]:
-    partition, offset = read_fields(value, what, {"partition": small, "offset": integer}, False)
-    return partition, offset
-
-
 def _canonical_subscription(value: Any, what: str) -> CanonicalSubscription:
     found = canonical(value, what)
     if not isinstance(found, CanonicalSubscription):
@@ -278,15 +318,14 @@ _BACKFILL_REQUEST: Final[dict[str, Check[Any]]] = {
     "horizon": integer,
     "log_time": integer,
     "routing_version": small,
-    "cut": many(_cut),
+    "cut": _cuts,
     "covers": many(_canonical_subscription),
+    "above": _cuts,
 }
 
 
 def backfill_request(value: Plain, strict: bool) -> BackfillRequest:
-    found = read_fields(value, "the record", _BACKFILL_REQUEST, strict, covers=())
-    found[-2] = dict(found[-2])
-    return BackfillRequest(*found)
+    return BackfillRequest(*read_fields(value, "the record", _BACKFILL_REQUEST, strict, covers=(), above={}))
 
 
 _BEST_OFFER: Final[dict[str, Check[Any]]] = {
@@ -339,9 +378,17 @@ def plain_record(record: Record) -> dict[str, Plain]:
         plain["record"] = None if record.record is None else plain_canonical(record.record)
     elif isinstance(record, BackfillRequest):
         plain["subscription"] = plain_canonical(record.subscription)
-        plain["cut"] = [{"partition": partition, "offset": offset} for partition, offset in record.cut.items()]
+        plain["cut"], plain["above"] = _plain_cuts(record.cut), _plain_cuts(record.above)
         plain["covers"] = [plain_canonical(each) for each in record.covers]
     return plain
+
+
+def _plain_cuts(cut: dict[int, int]) -> Plain:
+    return [{"partition": partition, "offset": offset} for partition, offset in cut.items()]
+
+
+def _plain_version(version: Version) -> dict[str, Plain]:
+    return {each: getattr(version, each) for each in ("partition", "offset", "arrived_at")}
 
 
 def plain_content(content: Content) -> dict[str, Plain]:
@@ -356,12 +403,22 @@ def plain_canonical(record: CanonicalSubscription | Withdrawal | CanonicalPublic
         plain["attributes"] = {name: plain_value(value) for name, value in record.attributes.items()}
         plain["where"] = None if record.where is None else plain_normal_form(record.where)
         plain["best"] = None if record.best is None else _slots(record.best)
+        if record.entity is not None:
+            previous = record.entity.previous
+            plain["entity"] = _slots(record.entity) | {
+                "before": list(record.entity.before),
+                "previous": None
+                if previous is None
+                else {name: plain_value(value) for name, value in previous.items()},
+            }
     else:
         if record.version is None:
             raise SchemaError("missing", "the withdrawal has no version: the router sets it")
-        plain["version"] = {each: getattr(record.version, each) for each in ("partition", "offset", "arrived_at")}
+        plain["version"] = _plain_version(record.version)
         if isinstance(record, CanonicalSubscription):
             plain["where"] = plain_normal_form(record.where)
+            plain["set_version"] = None if record.set_version is None else _plain_version(record.set_version)
+            plain["pause"] = None if record.pause is None else _plain_cuts(record.pause)
     return plain
 
 

@@ -35,7 +35,11 @@ SUBSCRIPTION_VERSION: Final = 8
 EARLIER: Final = 9
 VALUE: Final = 10
 CONTENT: Final = 11
-TEXTS: Final = 12
+SET_VERSION: Final = 12
+PUBLICATION_VERSION: Final = 13
+ENTITY: Final = 14
+PAUSE: Final = 15
+TEXTS: Final = 16
 
 # Columns of longs.
 BEGIN: Final = 0  # published_at or starts_at
@@ -58,7 +62,15 @@ BRANCH: Final = 7
 ROLE: Final = 8
 PHASE: Final = 9
 DELIVER: Final = 10
-SMALLS: Final = 11
+TRANSITIONS: Final = 11  # of a subscription
+PAUSED: Final = 12
+IS_ENTITY: Final = 13
+REPLACED: Final = 14
+TRANSITION: Final = 15
+SMALLS: Final = 16
+
+# Of an enum that may be null, the first symbol is 1, and 0 stands for null.
+FIRST_SYMBOL: Final = {TRANSITION: 1}
 
 Step = tuple[int, int, int]
 
@@ -76,6 +88,8 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "semantics": (op.ENUM, SEMANTICS, 0),
         "self_join": (op.FLAG, SELF_JOIN, 0),
         "deliver": (op.ENUM, DELIVER, 0),
+        "transitions": (op.FLAG, TRANSITIONS, 0),
+        "paused": (op.FLAG, PAUSED, 0),
     },
     "publication": {
         "publication_id": (op.TEXT, ID, check.ID),
@@ -88,6 +102,7 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "best": (op.BEST, BEST, 0),
         "self_join": (op.FLAG, SELF_JOIN, 0),
         "body": (op.TEXT, BODY, check.BYTES),
+        "entity": (op.FLAG, IS_ENTITY, 0),
     },
     "notification": {
         "notification_id": (op.TEXT, NOTIFICATION, check.PLAIN),
@@ -103,6 +118,9 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "earlier_ids": (op.RANGE, EARLIER, 0),
         "value": (op.RANGE, VALUE, 0),
         "content": (op.RANGE, CONTENT, 0),
+        "transition": (op.ENUM, TRANSITION, 0),
+        "set_version": (op.TEXT, SET_VERSION, check.PLAIN),
+        "publication_version": (op.TEXT, PUBLICATION_VERSION, check.PLAIN),
     },
     "rendezvous": {
         "origin": (op.ENUM, ORIGIN, 0),
@@ -126,10 +144,15 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "semantics": (op.ENUM, SEMANTICS, 0),
         "self_join": (op.FLAG, SELF_JOIN, 0),
         "deliver": (op.ENUM, DELIVER, 0),
+        "transitions": (op.FLAG, TRANSITIONS, 0),
+        "paused": (op.FLAG, PAUSED, 0),
+        "set_version": (op.RANGE, SET_VERSION, 0),
+        "pause": (op.RANGE, PAUSE, 0),
     },
     "Withdrawal": {
         "subscription_id": (op.TEXT, ID, check.ID),
         "version": (op.VERSION, VERSION, 0),
+        "replaced": (op.FLAG, REPLACED, 0),
     },
     "CanonicalPublication": {
         "publication_id": (op.TEXT, ID, check.ID),
@@ -142,6 +165,7 @@ FIELDS: Final[dict[str, dict[str, Step]]] = {
         "attributes": (op.ATTRIBUTES, 0, 0),
         "where": (op.RANGE, WHERE, 0),
         "body": (op.TEXT, BODY, check.BYTES),
+        "entity": (op.RANGE, ENTITY, 0),
     },
 }
 
@@ -297,8 +321,9 @@ class _Compiler:
             self._expect(schema, "boolean")
         elif operation == op.ENUM:
             symbols = self._type(schema, "enum")["symbols"]
-            own = self.own(ours)["symbols"]
-            argument = self.table([own.index(symbol) if symbol in own else -1 for symbol in symbols])
+            own = self.own(self._nullable(ours, operation)[0])["symbols"]
+            first = FIRST_SYMBOL.get(column, 0)
+            argument = self.table([first + own.index(symbol) if symbol in own else -1 for symbol in symbols])
         elif operation == op.ATTRIBUTES:
             self._values(self._type(schema, "map")["values"])
         elif operation == op.BEST:
@@ -401,8 +426,9 @@ def json_program(name: str) -> JsonProgram:
         nullable = isinstance(each["type"], list) and "null" in each["type"]
         if operation == op.ENUM:
             argument = len(rows)
-            rows.append((len(symbols), len(symbols) + len(each["type"]["symbols"])))
-            symbols += each["type"]["symbols"]
+            kind = each["type"][1] if nullable else each["type"]
+            rows.append((len(symbols), len(symbols) + len(kind["symbols"])))
+            symbols += kind["symbols"]
         fields.append(each["name"])
         steps.append((operation, column, argument, 0 if nullable else -1))
     return JsonProgram(

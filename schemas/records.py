@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from pastforward.columns.vocabulary import Deliver, Scope, Semantics, TimeBasis
+from pastforward.columns.vocabulary import Deliver, Scope, Semantics, TimeBasis, Transition
 from pastforward.matching.conditions.normal_form import ALWAYS, NormalForm
 from pastforward.matching.conditions.values import Value
 
@@ -42,11 +42,13 @@ class Subscription:
     scope: Scope = "overlap"
     starts_at: int | None = None
     ends_at: int | None = None
-    time: TimeBasis = "published"
+    time: TimeBasis | None = None
     where: Where = None
     semantics: Semantics = "classical"
     self_join: bool = False
     deliver: Deliver = "content"
+    transitions: bool = False
+    paused: bool = False
 
 
 @dataclass(slots=True)
@@ -67,6 +69,14 @@ class Publication:
     best: Best | None = None
     self_join: bool = False
     body: bytes | None = None
+    entity: bool = False
+
+
+@dataclass(slots=True)
+class EntityWithdrawal:
+    """A null value on the publications topic."""
+
+    publication_id: str
 
 
 @dataclass(slots=True)
@@ -97,6 +107,9 @@ class Notification:
     earlier_ids: tuple[str, ...] = ()
     value: Value | None = None
     content: Content | None = None
+    transition: Transition | None = None
+    set_version: str | None = None
+    publication_version: str | None = None
 
 
 @dataclass(slots=True)
@@ -115,7 +128,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """Of a subscription. Ordered by arrival, then partition, then offset; written as `2-1735`."""
+    """Of a subscription or an entity. Ordered by arrival, then partition, then offset; written as `2-1735`."""
 
     arrived_at: int
     partition: int
@@ -127,7 +140,10 @@ class Version:
 
 @dataclass(slots=True)
 class CanonicalSubscription:
-    """Checked, with all defaults filled in: see `canonical_subscription`. `ends_at` None: no end."""
+    """Checked, with all defaults filled in: see `canonical_subscription`. `ends_at` None: no end. `set_version` None: its own.
+
+    `pause`: of a paused one, as a matcher keeps it, what of each publications partition it had seen when the pause began.
+    """
 
     subscription_id: str
     subscriber_id: str
@@ -141,14 +157,36 @@ class CanonicalSubscription:
     semantics: Semantics = "classical"
     self_join: bool = False
     deliver: Deliver = "content"
+    transitions: bool = False
+    paused: bool = False
+    set_version: Version | None = None
+    pause: dict[int, int] | None = None
+
+    @property
+    def set_began(self) -> Version:
+        return self.set_version or self.version
 
 
 @dataclass(slots=True)
 class Withdrawal:
-    """`version` is its own: it ends every version below. None as it comes from the input topic."""
+    """`version` is its own: it ends every version below. None as it comes from the input topic. `replaced`: a version at other partitions
+    goes on with its set of entities."""
 
     subscription_id: str
     version: Version | None = None
+    replaced: bool = False
+
+
+@dataclass(slots=True)
+class Entity:
+    """What makes a publication a version of an entity. Its version is where it came from; in no partition of its own, it is a withdrawal.
+
+    `before`: the partitions of the version before. `previous`: its attributes; None: this is a first one.
+    """
+
+    before: tuple[int, ...] = ()
+    previous: dict[str, Value] | None = None
+    digest: bytes = b""
 
 
 @dataclass(slots=True)
@@ -165,6 +203,7 @@ class CanonicalPublication:
     attributes: dict[str, Value] = field(default_factory=dict)
     where: NormalForm | None = None
     body: bytes | None = None
+    entity: Entity | None = None
 
 
 @dataclass(slots=True)
@@ -182,7 +221,7 @@ class Rendezvous:
 
 @dataclass(slots=True)
 class BackfillRequest:
-    """`cut`: highest offset seen, by partition of the publications topic. `covers`: see `schemas/backfill_request.avsc`."""
+    """`cut`: highest offset seen, by partition of the publications topic. `covers`, `above`: see `schemas/backfill_request.avsc`."""
 
     subscription: CanonicalSubscription
     rendezvous_partition: int
@@ -191,6 +230,7 @@ class BackfillRequest:
     routing_version: int
     cut: dict[int, int]
     covers: tuple[CanonicalSubscription, ...] = ()
+    above: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

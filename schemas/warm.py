@@ -33,7 +33,7 @@ def compile_kernels() -> None:
         [b"s", b"s"], [encode(subscription), encode(subscription, "json")], 0, offset, offset
     )
     rows, start, partitions = np.arange(2), np.arange(3), np.zeros(2, dtype=np.int32)
-    encode_rendezvous_subscriptions(subscribed, rows, 1, start, partitions, [b"", b""])
+    encode_rendezvous_subscriptions(subscribed, rows, 1, start, partitions, [b"", b""], np.full((3, 2), -1))
     written, _ = encode_rendezvous_publications(columns, rows, 1, start, partitions, {0: ALWAYS})
     decode_rendezvous_chunk(written)
     text = Texts.of([b"1"])

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from pastforward.columns.vocabulary import Transition
 from pastforward.matching.conditions import oracle
 from pastforward.matching.conditions.bids import Bid, bid
 from pastforward.matching.conditions.normal_form import ALWAYS
@@ -21,6 +22,7 @@ from pastforward.schemas import (
     CanonicalSubscription,
     Notification,
     Rendezvous,
+    Version,
     Withdrawal,
 )
 from pastforward.schemas.acceptance import content_of
@@ -28,6 +30,7 @@ from pastforward.schemas.records import Phase
 from pastforward.streams.matcher.cold import FOREVER, Cold
 from pastforward.streams.matcher.notification_id import event_name, notification_id
 from pastforward.streams.matcher.progress import Progress
+from pastforward.streams.reference_entities import Entities
 from pastforward.streams.routing import Directory, reports
 
 EARLIER: Final = 100  # ids of earlier publications that a self-joining publication carries, at most
@@ -35,17 +38,19 @@ EARLIER: Final = 100  # ids of earlier publications that a self-joining publicat
 
 @dataclass(slots=True)
 class Live:
-    """A subscription that is held."""
+    """A subscription that is held. `pause`: of a paused one, what of each publications partition had been seen when the pause began."""
 
     record: CanonicalSubscription
     partitions: tuple[int, ...]
     query: oracle.Subscription
     tag: int  # version of the routing under which it came
+    pause: dict[int, int] | None = None
 
 
 @dataclass(slots=True)
 class Held:
-    """A publication that is held. `earlier` and, in the offer, `previous` were fixed when it came."""
+    """A publication that is held. `earlier` and, in the offer, `previous` were fixed when it came. `origin`: where its record lies; of an
+    entity its version."""
 
     record: CanonicalPublication
     arrived_at: int
@@ -53,10 +58,14 @@ class Held:
     offer: oracle.Publication
     earlier: tuple[str, ...]
     tag: int
+    origin: Version
 
     @property
     def held_at(self) -> int:
         return min(self.record.published_at, self.arrived_at)
+
+    def came_after(self, cut: dict[int, int] | None) -> bool:
+        return cut is None or self.origin.offset > cut.get(self.origin.partition, -1)
 
     @property
     def expires_at(self) -> int:
@@ -96,6 +105,7 @@ class Partition:
         self.publications: list[Held] = []  # in log order
         self.arrivals: dict[str, int] = {}  # event → arrival, within the hot window
         self.auctions: dict[str, Auction] = {}  # open ones, by event
+        self.entities = Entities(self)
 
     def begin(self, entry: Directory) -> None:
         """A version of the routing that is made on a running system reads publications from a point on."""
@@ -134,8 +144,10 @@ class Partition:
                 self._subscribe(subscription, envelope, found)
             case Withdrawal() as withdrawal:
                 self._withdraw(withdrawal, found)
-            case CanonicalPublication() as publication:
-                self._publish(publication, envelope, found)
+            case CanonicalPublication(entity=None) as event:
+                self._publish(event, envelope, found)
+            case CanonicalPublication() as entity:
+                self.entities.change(entity, envelope, found)
         for auction in self._at_stake():
             self._award(auction, self.progress.log_time, offset, found)
         if self.progress.silent:
@@ -149,18 +161,23 @@ class Partition:
             found.dropped = "older_version"
             return
         live = Live(record, envelope.partitions, query_of(record), envelope.routing_version)
+        pause = None if before is None else before.pause
+        if record.paused:
+            live.pause = self.progress.cut() if pause is None else pause
         if before is not None:
             del self.subscriptions[record.subscription_id]
         horizon = self.horizon
         now = self.progress.log_time
         for held in self._near(live):
-            if held.held_at >= horizon and held.expires_at > now and self._matches(live, held):
+            valid = held.held_at >= horizon and held.expires_at > now and held.came_after(pause)
+            if valid and self._matches(live, held):
                 self._notify(live.record, held, "past", found)
-        asks = self.progress.cold.asked_by(record.starts_at, record.time == "valid", now)
+        self.entities.replace(before, live, found)
+        asks = self.progress.cold.asked_by(record.starts_at, record.time == "valid", now) and not record.paused
         if asks and envelope.routing_version >= self.version:
             version, cut = envelope.routing_version, self.progress.cut()
             found.requests.append(
-                BackfillRequest(record, self.number, horizon, now, version, cut, self._covers(record))
+                BackfillRequest(record, self.number, horizon, now, version, cut, self._covers(record), pause or {})
             )
         if not self._over(record):
             self.subscriptions[record.subscription_id] = live
@@ -175,6 +192,8 @@ class Partition:
             return
         del self.subscriptions[record.subscription_id]
         found.removed.append(record.subscription_id)
+        if record.replaced:
+            self.entities.replace(before, None, found)
 
     def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
         event = event_name(record.publication_id, record.topic)
@@ -185,7 +204,7 @@ class Partition:
         earlier = self._earlier(record.topic)
         offer = offer_of(record, earlier[0].record.attributes if earlier else {})
         ids = tuple(h.record.publication_id for h in earlier[:EARLIER]) if record.self_join else ()
-        held = Held(record, envelope.arrived_at, envelope.partitions, offer, ids, envelope.routing_version)
+        held = held_of(record, envelope, offer, ids)
         if held.expires_at > envelope.arrived_at:
             for live in self.subscriptions.values():
                 if self._matches(live, held):
@@ -215,7 +234,8 @@ class Partition:
     def _matches(self, live: Live, held: Held) -> bool:
         """Does this partition report the pair?"""
         return (
-            max(live.tag, held.tag) >= self.version
+            not live.record.paused
+            and max(live.tag, held.tag) >= self.version
             and reports(self.number, live.partitions, held.partitions)
             and oracle.matches(live.query, held.offer)
             and not (live.record.self_join and self._covered(live, held))
@@ -231,7 +251,10 @@ class Partition:
         covering = (
             other
             for other in others
-            if other.subscriber_id == record.subscriber_id and other.version < record.version and overlap(other, record)
+            if other.subscriber_id == record.subscriber_id
+            and other.version < record.version
+            and overlap(other, record)
+            and not other.paused
         )
         return tuple(sorted(covering, key=lambda other: other.version))
 
@@ -245,8 +268,10 @@ class Partition:
         change: int | None = None,
         *,
         publisher: bool = True,
+        transition: Transition | None = None,
     ) -> None:
         publication = held.record
+        entity = publication.entity is not None
         recipients = [("subscriber", subscription.subscriber_id)]
         if publisher and publication.publisher_id is not None:
             recipients.append(("publisher", publication.publisher_id))
@@ -260,6 +285,7 @@ class Partition:
                         publication.topic,
                         role,
                         change,
+                        (held.origin, transition or "") if entity else None,
                     ),
                     subscription.subscription_id,
                     str(subscription.version),
@@ -273,6 +299,9 @@ class Partition:
                     held.earlier,
                     value,
                     content_of(publication, publication.where) if subscription.deliver == "content" else None,
+                    transition,
+                    None if transition is None else str(subscription.set_began),
+                    str(held.origin) if entity else None,
                 )
             )
 
@@ -294,7 +323,7 @@ class Partition:
         highest = best.prefer == "highest"
         holder: tuple[CanonicalSubscription, Bid] | None = None
         for live in sorted(self._around(auction), key=lambda live: live.record.version):
-            if live.record.ends_at is not None and live.record.ends_at <= moment:
+            if live.record.paused or (live.record.ends_at is not None and live.record.ends_at <= moment):
                 continue
             if not oracle.matches(live.query, auction.held.offer):
                 continue
@@ -352,6 +381,7 @@ class Partition:
         return record.ends_at is not None and self.progress.log_time > record.ends_at + self.hot_window
 
     def _expire(self, found: Found) -> None:
+        self.entities.expire(found)
         self._forget(self.progress.log_time - self.hot_window)
         self.progress.cold.fold(self.horizon)
         for name in [name for name, live in self.subscriptions.items() if self._over(live.record)]:
@@ -362,6 +392,13 @@ class Partition:
         now = self.progress.log_time
         self.publications = [h for h in self.publications if h.held_at >= oldest and h.expires_at > now]
         self.arrivals = {name: at for name, at in self.arrivals.items() if at >= oldest}
+
+
+def held_of(
+    record: CanonicalPublication, envelope: Rendezvous, offer: oracle.Publication, earlier: tuple[str, ...] = ()
+) -> Held:
+    origin = Version(envelope.arrived_at, envelope.partition, envelope.offset)
+    return Held(record, envelope.arrived_at, envelope.partitions, offer, earlier, envelope.routing_version, origin)
 
 
 def query_of(record: CanonicalSubscription) -> oracle.Subscription:

@@ -258,6 +258,7 @@ def _replayed(file: IO[bytes], window: Any) -> Iterator[tuple[str, Any]]:
     from pastforward.matching import Condition, ConditionError
     from pastforward.matching.conditions.oracle import Subscription as Asked
     from pastforward.schemas import SchemaError, Subscription, decode_subscription
+    from pastforward.schemas.codec import time_basis
 
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -279,7 +280,7 @@ def _replayed(file: IO[bytes], window: Any) -> Iterator[tuple[str, Any]]:
                 record.scope,
                 max(starts, default=None),
                 min(ends, default=None),
-                record.time,
+                time_basis(record),
                 record.semantics,
             ),
         )

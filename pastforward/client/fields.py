@@ -13,7 +13,7 @@ from pastforward.client.trial import Trial
 from pastforward.matching.conditions.printing import value_text
 from pastforward.schemas import BestOffer, Publication
 from pastforward.schemas.acceptance import normal_form
-from pastforward.schemas.codec import finite_json, to_json
+from pastforward.schemas.codec import finite_json, time_basis, to_json
 from pastforward.schemas.plain import plain_content
 from pastforward.settings import Settings
 
@@ -41,7 +41,7 @@ def subscription_fields(standing: Standing) -> dict[str, Any]:
         "scope": record.scope,
         "starts_at": standing.starts_at.isoformat(),
         "ends_at": None if standing.ends_at is None else standing.ends_at.isoformat(),
-        "time": record.time,
+        "time": time_basis(record),
         "where": condition_of(standing) or None,
         "semantics": record.semantics,
         "self_join": record.self_join or None,

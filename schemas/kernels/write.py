@@ -216,6 +216,8 @@ def write_publications(
             out[at] = 2
             at = put_raw(out, at + 1, where_heap, where_at[index], where_length[index])
         at = put_nullable_text(out, at, heap, body_at[row], body_length[row])
+        out[at] = 0  # no entity: those are written one by one
+        at += 1
         ends[index] = at
 
 
@@ -251,8 +253,11 @@ def write_subscriptions(
     semantics: Array,
     self_join: Array,
     deliver: Array,
+    transitions: Array,
+    paused: Array,
+    set_versions: Array,
 ) -> None:
-    """Rendezvous records of subscriptions."""
+    """Rendezvous records of subscriptions. `set_versions`: of each index partition, offset and arrival; an offset of -1: none."""
     at = np.int64(0)
     for index in range(len(rows)):
         row = rows[index]
@@ -288,7 +293,19 @@ def write_subscriptions(
         out[at] = 2 * semantics[row]
         out[at + 1] = self_join[row]
         out[at + 2] = 2 * deliver[row]
-        at += 3
+        out[at + 3] = transitions[row]
+        out[at + 4] = paused[row]
+        at += 5
+        if set_versions[1, index] < 0:
+            out[at] = 0
+            at += 1
+        else:
+            out[at] = 2
+            at += 1
+            for part in range(3):
+                at = put_long(out, at, set_versions[part, index])
+        out[at] = 0  # only a matcher knows when a pause began
+        at += 1
         ends[index] = at
 
 
@@ -325,9 +342,12 @@ def write_notifications(
     content: Array,
     content_ends: Array,
     carries: Array,
+    last_heap: Array,
+    last_at: Array,
+    last_length: Array,
 ) -> None:
-    """`tail`: the bytes of earlier_ids and value. Row i carries `content[content_ends[carries[i]]:content_ends[carries[i] + 1]]`; -1:
-    nothing."""
+    """`tail`: the bytes of earlier_ids and value; `last`: of what follows the content. Row i carries
+    `content[content_ends[carries[i]]:content_ends[carries[i] + 1]]`; -1: nothing."""
     at = np.int64(0)
     for row in range(len(role)):
         at = put_raw(out, at, header, 0, len(header))
@@ -350,6 +370,7 @@ def write_notifications(
             out[at] = 2
             begin = content_ends[which]
             at = put_raw(out, at + 1, content, begin, content_ends[which + 1] - begin)
+        at = put_raw(out, at, last_heap, last_at[row], last_length[row])
         ends[row] = at
 
 
@@ -408,9 +429,10 @@ def write_json_notifications(
     recipient_heap: Array, recipient_at: Array, recipient_length: Array,
     role: Array, topic_heap: Array, topic_at: Array, topic_length: Array, published_at: Array, matched_at: Array, phase: Array,
     tail_heap: Array, tail_at: Array, tail_length: Array, content: Array, content_ends: Array, carries: Array,
+    last_heap: Array, last_at: Array, last_length: Array,
 ) -> None:  # fmt: skip
     """`words`: what stands before each field, then the roles, then the phases, then what stands before the content, and null. `tail`: from
-    behind the phase to there."""
+    behind the phase to there; `last`: from behind the content on."""
     at = np.int64(0)
     for row in range(len(role)):
         at = put_word(out, at, words, word_ends, 0)
@@ -441,6 +463,7 @@ def write_json_notifications(
         else:
             begin = content_ends[which]
             at = put_raw(out, at, content, begin, content_ends[which + 1] - begin)
+        at = put_raw(out, at, last_heap, last_at[row], last_length[row])
         out[at] = 0x7D
         at += 1
         ends[row] = at

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.texts import Texts, as_kernel
+from pastforward.columns.vocabulary import TRANSITIONS, Transition
 from pastforward.schemas import Content, Contents, Notification, NotificationColumns, RendezvousColumns
-from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER
+from pastforward.schemas.columns import PUBLISHER, SUBSCRIBER, AboutEntities
 from pastforward.schemas.contents import condition_texts, content_at, contents_of
 from pastforward.streams.matcher.subscribers import IDS_ALONE, Subscribers
 from pastforward.streams.stages import kernels, sha256
@@ -127,7 +128,20 @@ def as_columns(notifications: Sequence[Notification]) -> NotificationColumns:
         {i: n.value for i, n in enumerate(notifications) if n.value is not None},
         contents_of(carried),
         np.array([-1 if n.content is None else at for n, at in zip(notifications, places, strict=True)], np.int64),
+        _about_entities(notifications),
     )
+
+
+def _about_entities(notifications: Sequence[Notification]) -> AboutEntities | None:
+    if not any(notification.publication_version for notification in notifications):
+        return None
+
+    def texts(name: str) -> Texts:
+        found = (getattr(notification, name) for notification in notifications)
+        return Texts.of([None if text is None else text.encode() for text in found])
+
+    numbers = [0 if n.transition is None else 1 + TRANSITIONS.index(n.transition) for n in notifications]
+    return AboutEntities(np.array(numbers, np.uint8), texts("set_version"), texts("publication_version"))
 
 
 def notifications_of(columns: NotificationColumns) -> list[Notification]:
@@ -160,10 +174,19 @@ def notifications_of(columns: NotificationColumns) -> list[Notification]:
             columns.earlier_ids.get(i, ()),
             columns.value.get(i),
             _content(columns, i),
+            *_said_of_entity(columns.about_entities, i),
         )
         for i in range(len(columns))
     ]
     return found
+
+
+def _said_of_entity(about: AboutEntities | None, row: int) -> tuple[Transition | None, str | None, str | None]:
+    if about is None:
+        return None, None, None
+    number, texts = int(about.transition[row]), (about.set_version[row], about.publication_version[row])
+    began, version = (None if text is None else text.decode() for text in texts)
+    return TRANSITIONS[number - 1] if number else None, began, version
 
 
 def _content(columns: NotificationColumns, row: int) -> Content | None:

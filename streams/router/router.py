@@ -37,7 +37,7 @@ from pastforward.schemas import (
 from pastforward.schemas.acceptance import accept_publications, accept_subscription_row
 from pastforward.schemas.errors import refusal
 from pastforward.schemas.records import Origin
-from pastforward.streams.router.routes import Route, Routes, digest_of
+from pastforward.streams.router.routes import HeldSet, Route, Routes, digest_of, recipient_of
 from pastforward.streams.routing import Scheme
 from pastforward.streams.routing.change import View, turn
 from pastforward.streams.routing.columns import Placement, Publications, Subscriptions
@@ -327,8 +327,10 @@ class SubscriptionRouter(Router):
         )
         self._routes.remove(name, outgoing)
 
-    def _withdrawal(self, version: Version, name: bytes, partitions: tuple[int, ...]) -> bytes:
-        content = Withdrawal(name.decode(), version)
+    def _withdrawal(
+        self, version: Version, name: bytes, partitions: tuple[int, ...], *, replaced: bool = False
+    ) -> bytes:
+        content = Withdrawal(name.decode(), version, replaced)
         return encode(
             Rendezvous(
                 self._origin, version.partition, version.offset, version.arrived_at, self._tag, partitions, content
@@ -353,12 +355,15 @@ class SubscriptionRouter(Router):
         taken.partitions.append(partitions)
         taken.where.append(raw)
         taken.names.append(name)
+        began, held_set = _set_of(version, row, columns, before)
+        taken.began.append(began)
         if before is not None:
             left = tuple(p for p in before.partitions if p not in partitions)
             if left:
-                taken.others.append((len(taken.rows), name, left, self._withdrawal(version, name, left)))
+                value = self._withdrawal(version, name, left, replaced=began is not None)
+                taken.others.append((len(taken.rows), name, left, value))
         ends_at = int(columns.ends_at[row])
-        route = Route(version, partitions, asked.digest[row], None if ends_at == NEVER else ends_at)
+        route = Route(version, partitions, asked.digest[row], None if ends_at == NEVER else ends_at, held_set)
         self._routes.put(name, route, outgoing)
 
     def _send(self, columns: SubscriptionColumns, taken: _Taken, outgoing: Outgoing) -> None:
@@ -373,6 +378,7 @@ class SubscriptionRouter(Router):
                 placed.start,
                 placed.partition,
                 taken.where,
+                _as_columns(taken.began),
             )
         topic = self._topics.rendezvous
         begin = 0
@@ -381,6 +387,23 @@ class SubscriptionRouter(Router):
                 outgoing.send(topic, taken.partitions[i], taken.names[i], values[i])
             outgoing.send(topic, partitions, name, value)
             begin = until
+
+
+def _set_of(
+    version: Version, row: int, columns: SubscriptionColumns, before: Route | None
+) -> tuple[Version | None, HeldSet | None]:
+    """The version with which the set of entities began that this one goes on with, and the set that the next one may go on with."""
+    if not columns.transitions[row]:
+        return None, None
+    recipient = recipient_of(columns.subscriber_id[row] or b"")
+    began = None if before is None else before.set_after(version.arrived_at, recipient)
+    return began, None if columns.paused[row] else HeldSet(began or version, recipient)
+
+
+def _as_columns(versions: Sequence[Version | None]) -> npt.NDArray[np.int64]:
+    """Partitions, offsets and arrivals; an offset of -1 for None."""
+    rows = [(-1, -1, -1) if v is None else (v.partition, v.offset, v.arrived_at) for v in versions]
+    return np.array(rows, np.int64).reshape(-1, 3).T
 
 
 @dataclass(slots=True)
@@ -402,4 +425,5 @@ class _Taken:
     names: list[bytes] = field(default_factory=list)
     partitions: list[tuple[int, ...]] = field(default_factory=list)
     where: list[bytes] = field(default_factory=list)
+    began: list[Version | None] = field(default_factory=list)
     others: list[tuple[int, bytes, tuple[int, ...], bytes]] = field(default_factory=list)

@@ -4,7 +4,8 @@ The changelog is the truth; the table in memory is read from it on takeover. It 
 take two hundred megabytes and are read back as fast as Kafka gives them:
 
     u64 arrival, u32 partition and u64 offset of the version, 16 bytes of digest, then u16 for each rendezvous partition; big-endian
-    of a subscription that ends, also: i64 end, and a byte 1, so that the length is odd
+    of one with a set of entities, also: u64 arrival, u32 partition and u64 offset of the version that the set began with, and 8
+    bytes of digest of who is told; of one that ends: i64 end; of either then a byte, 2 or 1 or their sum, so that the length is odd
 
 Who has ended is forgotten a hot window later: by then no matcher holds it any more. It counts as unknown from that moment on, decided by
 the arrivals of the input alone; when it leaves the memory and the changelog, a few routes a record, makes no difference.
@@ -24,7 +25,9 @@ from pastforward.streams.stages.outgoing import Outgoing
 DIGEST: Final = 16  # bytes: whoever can make two records meet has only replaced a subscription of his own
 _HEAD: Final = struct.Struct(f">QIQ{DIGEST}s")
 _DIGEST_AT: Final = _HEAD.size - DIGEST
-_END: Final = struct.Struct(">qB")
+_END: Final = struct.Struct(">q")
+_SET: Final = struct.Struct(">QIQ8s")
+_ENDS, _HAS_SET = 1, 2  # flags in the last byte of an odd length
 
 STEP: Final = 4  # routes that are looked at for each record: more than one record can add
 SLICE: Final = (
@@ -33,11 +36,30 @@ SLICE: Final = (
 SPARE: Final = 1_000  # entries beyond twice the routes, before the lists are made anew
 
 
+class HeldSet(NamedTuple):
+    """Of a subscription with transitions that is not paused."""
+
+    began: Version
+    recipient: bytes  # see `recipient_of`
+
+
 class Route(NamedTuple):
     version: Version
     partitions: tuple[int, ...]
     digest: bytes
     ends_at: int | None = None
+    held_set: HeldSet | None = None
+
+    def set_after(self, arrived_at: int, recipient: bytes) -> Version | None:
+        """The version that its set of entities began with, if a version with transitions that arrives then goes on with it."""
+        ended = self.ends_at is not None and self.ends_at <= arrived_at
+        if self.held_set is None or ended or self.held_set.recipient != recipient:
+            return None
+        return self.held_set.began
+
+
+def recipient_of(subscriber_id: bytes) -> bytes:
+    return blake2b(subscriber_id, digest_size=8).digest()
 
 
 def digest_of(value: bytes) -> bytes:
@@ -135,9 +157,9 @@ class Routes:
         return due is not None and now > due
 
     def _over_after(self, value: bytes) -> int | None:
-        if self._hot_window is None or not len(value) % 2:
+        if self._hot_window is None or not len(value) % 2 or not value[-1] & _ENDS:
             return None
-        ends_at, _ = _END.unpack_from(value, len(value) - _END.size)
+        (ends_at,) = _END.unpack_from(value, len(value) - 1 - _END.size)
         return max(int(ends_at), int.from_bytes(value[:8], "big")) + self._hot_window
 
     @property
@@ -166,16 +188,30 @@ class Routes:
 
 def _encode(route: Route) -> bytes:
     version, partitions = route.version, route.partitions
-    head = _HEAD.pack(version.arrived_at, version.partition, version.offset, route.digest)
-    end = b"" if route.ends_at is None else _END.pack(route.ends_at, 1)
-    return head + struct.pack(f">{len(partitions)}H", *partitions) + end
+    value = _HEAD.pack(version.arrived_at, version.partition, version.offset, route.digest)
+    value += struct.pack(f">{len(partitions)}H", *partitions)
+    flags = 0
+    if route.held_set is not None:
+        began, recipient = route.held_set
+        value += _SET.pack(began.arrived_at, began.partition, began.offset, recipient)
+        flags |= _HAS_SET
+    if route.ends_at is not None:
+        value += _END.pack(route.ends_at)
+        flags |= _ENDS
+    return value + bytes([flags]) if flags else value
 
 
 def _decode(value: bytes) -> Route:
     arrived_at, partition, offset, digest = _HEAD.unpack_from(value)
-    ends_at, until = None, len(value)
+    ends_at, held_set, until, flags = None, None, len(value), 0
     if until % 2:
+        until, flags = until - 1, value[-1]
+    if flags & _ENDS:
         until -= _END.size
-        ends_at, _ = _END.unpack_from(value, until)
+        (ends_at,) = _END.unpack_from(value, until)
+    if flags & _HAS_SET:
+        until -= _SET.size
+        *began, recipient = _SET.unpack_from(value, until)
+        held_set = HeldSet(Version(*began), recipient)
     partitions = struct.unpack(f">{(until - _HEAD.size) // 2}H", value[_HEAD.size : until])
-    return Route(Version(arrived_at, partition, offset), partitions, digest, ends_at)
+    return Route(Version(arrived_at, partition, offset), partitions, digest, ends_at, held_set)

@@ -20,6 +20,7 @@ from pastforward.schemas import (
     CanonicalSubscription,
     Content,
     DeadLetter,
+    Entity,
     Notification,
     Predicate,
     Publication,
@@ -99,11 +100,13 @@ def subscriptions(draw: st.DrawFn) -> Subscription:
         draw(st.sampled_from(["overlap", "subtree"])),
         starts_at,
         ends_at,
-        draw(st.sampled_from(["published", "valid"])),
+        draw(st.sampled_from([None, "published", "valid"])),
         draw(wheres),
         draw(st.sampled_from(["classical", "symmetric", "intersect"])),
         draw(st.booleans()),
         draw(delivers),
+        draw(st.booleans()),
+        draw(st.booleans()),
     )
 
 
@@ -125,6 +128,7 @@ def publications(draw: st.DrawFn) -> Publication:
         draw(st.none() | bests),
         draw(st.booleans()),
         draw(st.none() | st.binary(max_size=20)),
+        draw(st.booleans()),
     )
 
 
@@ -135,7 +139,7 @@ notifications = st.builds(
     Notification,
     texts, texts, texts, texts, texts, st.sampled_from(["subscriber", "publisher"]), paths, moments, moments,
     st.sampled_from(["past", "live", "backfill", "best"]), st.lists(texts, max_size=3).map(tuple), st.none() | values,
-    st.none() | contents,
+    st.none() | contents, st.sampled_from([None, "entered", "updated", "left"]), st.none() | texts, st.none() | texts,
 )  # fmt: skip
 dead_letters = st.builds(
     DeadLetter,
@@ -191,17 +195,19 @@ canonical_subscriptions = st.builds(
     CanonicalSubscription,
     ids, ids, versions, paths | several_topics, st.sampled_from(["overlap", "subtree"]), moments, st.none() | moments,
     st.sampled_from(["published", "valid"]), normal_forms, st.sampled_from(["classical", "symmetric", "intersect"]),
-    st.booleans(), delivers,
+    st.booleans(), delivers, st.booleans(), st.booleans(), st.none() | versions,
+    st.none() | st.dictionaries(ints, longs, max_size=2),
 )  # fmt: skip
 canonical_publications = st.builds(
     CanonicalPublication,
     ids, st.none() | ids, paths, moments, st.none() | moments, st.none() | bests, st.booleans(), attributes,
     st.none() | normal_forms, st.none() | st.binary(max_size=20),
+    st.none() | st.builds(Entity, st.lists(ints, max_size=3).map(tuple), st.none() | attributes, st.binary(max_size=16)),
 )  # fmt: skip
 rendezvous = st.builds(
     Rendezvous,
     st.sampled_from(["subscriptions", "publications", "none"]), ints, longs, longs, ints, st.lists(ints, max_size=4).map(tuple),
-    st.none() | canonical_subscriptions | st.builds(Withdrawal, ids, versions) | canonical_publications,
+    st.none() | canonical_subscriptions | st.builds(Withdrawal, ids, versions, st.booleans()) | canonical_publications,
 )  # fmt: skip
 backfill_requests = st.builds(
     BackfillRequest,
@@ -212,6 +218,7 @@ backfill_requests = st.builds(
     ints,
     st.dictionaries(ints, longs, max_size=3),
     st.lists(canonical_subscriptions, max_size=2).map(tuple),
+    st.dictionaries(ints, longs, max_size=2),
 )
 best_offers = st.builds(
     BestOffer,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pastforward import schemas
 from pastforward.columns.texts import Texts
-from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES
+from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES, TRANSITIONS
 from pastforward.matching.conditions.normal_form import Constraint, Family
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.schemas import (
@@ -21,6 +21,7 @@ from pastforward.schemas import (
     CanonicalPublication,
     CanonicalSubscription,
     Content,
+    EntityWithdrawal,
     Notification,
     NotificationColumns,
     Predicate,
@@ -33,9 +34,11 @@ from pastforward.schemas import (
     SubscriptionColumns,
     Version,
     Withdrawal,
+    codec,
     plain,
 )
 from pastforward.schemas.codec import SINGLE_OBJECT
+from pastforward.schemas.columns import AboutEntities
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.contents import content_at, contents_of
 from pastforward.schemas.definitions import NAMES, current, released
@@ -72,19 +75,22 @@ def publication_of(columns: PublicationColumns, row: int) -> tuple[Any, ...]:
         schemas.attributes_of(columns.attributes, row),
         columns.where[row],
         columns.body[row],
+        bool(columns.entity[row]),
     )
 
 
 def plain_publication(key: bytes | None, value: bytes | None, row: int) -> tuple[Any, ...] | str:
     offset, arrived_at = clock(row + 1)
     try:
-        record = schemas.decode_publication(key, value)
+        record = codec.decode_published(key, value)
     except SchemaError as error:
         return error.reason
+    if isinstance(record, EntityWithdrawal):
+        return (record.publication_id,)
     found = schemas.canonical_publication(record, PARTITION, int(offset[row]), int(arrived_at[row]), None)
     return (
         found.publication_id, found.publisher_id, found.topic, found.published_at, found.expires_at, found.best, found.self_join,
-        found.attributes, record.where, found.body,
+        found.attributes, record.where, found.body, record.entity,
     )  # fmt: skip
 
 
@@ -95,6 +101,10 @@ def check_publications(keys: list[bytes | None], values: list[bytes | None]) -> 
     for row, (key, value) in enumerate(zip(keys, values, strict=True)):
         expected = plain_publication(key, value, row)
         assert columns.ok[row] == (not isinstance(expected, str))
+        assert columns.withdrawn[row] == (len(expected) == 1)
+        if columns.withdrawn[row]:
+            assert text(columns.publication_id, row) == expected[0]
+            continue
         # NaN is not equal to itself, its name is.
         assert repr(reasons[row] if row in reasons else publication_of(columns, row)) == repr(expected)
         if row in reasons:
@@ -117,6 +127,8 @@ def subscription_of(columns: SubscriptionColumns, row: int) -> tuple[Any, ...]:
         SEMANTICS[columns.semantics[row]],
         bool(columns.self_join[row]),
         DELIVERIES[columns.deliver[row]],
+        bool(columns.transitions[row]),
+        bool(columns.paused[row]),
     )
 
 
@@ -130,8 +142,8 @@ def plain_subscription(key: bytes | None, value: bytes | None, row: int) -> tupl
         return (found.subscription_id, True)
     starts_at = int(arrived_at[row]) if found.starts_at is None else found.starts_at
     return (
-        found.subscription_id, False, found.subscriber_id, found.topic, found.scope, starts_at, found.ends_at, found.time,
-        found.where, found.semantics, found.self_join, found.deliver,
+        found.subscription_id, False, found.subscriber_id, found.topic, found.scope, starts_at, found.ends_at,
+        codec.time_basis(found), found.where, found.semantics, found.self_join, found.deliver, found.transitions, found.paused,
     )  # fmt: skip
 
 
@@ -389,7 +401,8 @@ def test_random_bytes_are_errors_or_records(body: bytes, header: bool) -> None:
 # -------------------------------------------------------------------------------------------------------- rendezvous
 
 
-def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
+def rendezvous_of(columns: RendezvousColumns, row: int, value: bytes) -> Rendezvous:
+    """`value`: its bytes, where the columns only say that there is more."""
     record: CanonicalSubscription | CanonicalPublication | Withdrawal | None = None
     version = Version(
         int(columns.version_arrived_at[row]), int(columns.version_partition[row]), int(columns.version_offset[row])
@@ -405,11 +418,16 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
         assert where is not None
         record = CanonicalSubscription(
             name, party, version, topic, SCOPES[columns.scope[row]], begin, end, TIME_BASES[columns.time[row]], where,
-            SEMANTICS[columns.semantics[row]], self_join, DELIVERIES[columns.deliver[row]],
+            SEMANTICS[columns.semantics[row]], self_join, DELIVERIES[columns.deliver[row]], bool(columns.transitions[row]),
+            bool(columns.paused[row]),
         )  # type: ignore[arg-type]  # fmt: skip
+        read: Any = schemas.decode_rendezvous(value).record
+        record.pause = read.pause
+        if columns.set_version.length[row] >= 0:
+            record.set_version = read.set_version
     elif kind == 2:
         assert name is not None
-        record = Withdrawal(name, version)
+        record = Withdrawal(name, version, bool(columns.replaced[row]))
     elif kind == 3:
         assert name is not None
         assert topic is not None
@@ -417,6 +435,9 @@ def rendezvous_of(columns: RendezvousColumns, row: int) -> Rendezvous:
         record = CanonicalPublication(
             name, party, topic, begin, end, best, self_join, schemas.attributes_of(columns.attributes, row), where, columns.body[row]
         )  # fmt: skip
+        if columns.entity.length[row] >= 0:
+            read = schemas.decode_rendezvous(value).record
+            record.entity = read.entity
     return Rendezvous(
         ("subscriptions", "publications", "none")[columns.origin[row]],  # type: ignore[arg-type]
         int(columns.partition[row]),
@@ -438,7 +459,7 @@ def test_rendezvous_in_chunks(rows: list[tuple[Rendezvous, str]]) -> None:
     for row, (record, form) in enumerate(rows):
         assert columns.ok[row] == (form != "bad")
         if form != "bad":
-            assert rendezvous_of(columns, row) == record
+            assert rendezvous_of(columns, row, values[row]) == record
 
 
 @settings(max_examples=50)
@@ -452,7 +473,7 @@ def test_damaged_rendezvous(data: st.DataObject, record: Rendezvous) -> None:
             schemas.decode_rendezvous(value)
         assert reasons == [raised.value.reason]
     else:
-        assert repr(rendezvous_of(columns, 0)) == repr(schemas.decode_rendezvous(value))
+        assert repr(rendezvous_of(columns, 0, value)) == repr(schemas.decode_rendezvous(value))
 
 
 @settings(max_examples=40)
@@ -460,7 +481,7 @@ def test_damaged_rendezvous(data: st.DataObject, record: Rendezvous) -> None:
 def test_publications_are_handed_on_as_the_plain_path_does(data: st.DataObject) -> None:
     keys, values = drawn(data, some.publications(), "publication_id")
     columns = schemas.decode_publications(keys, values, PARTITION, *clock(len(values)))
-    rows = np.flatnonzero(columns.ok)
+    rows = np.flatnonzero(columns.ok & ~columns.withdrawn)
     sent = [data.draw(st.lists(some.ints, max_size=3)) for _ in rows]
     where = {int(row): data.draw(some.normal_forms) for row in rows if data.draw(st.booleans())}
     start = np.zeros(len(rows) + 1, dtype=np.int64)
@@ -484,11 +505,16 @@ def test_subscriptions_are_handed_on_as_the_plain_path_does(data: st.DataObject)
     rows = np.flatnonzero(columns.ok & ~columns.withdrawn & (columns.starts_at <= columns.ends_at))
     sent = [data.draw(st.lists(some.ints, max_size=3)) for _ in rows]
     where = [data.draw(some.normal_forms) for _ in rows]
+    sets = [data.draw(st.none() | some.versions.filter(lambda version: version.offset >= 0)) for _ in rows]
+    began = np.full((3, len(rows)), -1, np.int64)
+    for index, version in enumerate(sets):
+        if version is not None:
+            began[:, index] = version.partition, version.offset, version.arrived_at
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     start[1:] = np.cumsum([len(each) for each in sent])
     partitions = np.array([number for each in sent for number in each], dtype=np.int32)
     written, errors = schemas.encode_rendezvous_subscriptions(
-        columns, rows, 7, start, partitions, [condition_bytes(form) for form in where]
+        columns, rows, 7, start, partitions, [condition_bytes(form) for form in where], began
     )
     assert not errors
     for index, row in enumerate(rows.tolist()):
@@ -496,6 +522,7 @@ def test_subscriptions_are_handed_on_as_the_plain_path_does(data: st.DataObject)
         assert isinstance(record, Subscription)
         offset, arrived_at = int(columns.offset[row]), int(columns.arrived_at[row])
         canonical = schemas.canonical_subscription(record, Version(arrived_at, PARTITION, offset), where[index])
+        canonical.set_version = sets[index]
         expected = Rendezvous("subscriptions", PARTITION, offset, arrived_at, 7, tuple(sent[index]), canonical)
         assert repr(schemas.decode_rendezvous(written[index])) == repr(expected)
         assert repr(schemas.decode_rendezvous_chunk([written[index]]).where[0]) == repr(where[index])
@@ -539,7 +566,19 @@ def columns_of(records: list[Notification]) -> NotificationColumns:
         {row: record.value for row, record in enumerate(records) if record.value is not None},
         contents_of([records[row].content or Content() for row in carried]),
         carries,
+        AboutEntities(
+            np.array(
+                [0 if r.transition is None else 1 + TRANSITIONS.index(r.transition) for r in records], dtype=np.uint8
+            ),
+            optional_texts(records, "set_version"),
+            optional_texts(records, "publication_version"),
+        ),
     )
+
+
+def optional_texts(records: list[Notification], name: str) -> Texts:
+    found = (getattr(record, name) for record in records)
+    return Texts.of([None if each is None else each.encode() for each in found])
 
 
 def content_of(columns: NotificationColumns, row: int) -> Content | None:
@@ -556,6 +595,7 @@ def test_notifications_in_chunks(format: Any) -> None:
         written = schemas.encode_notifications(columns_of(records), format)
         assert written == [schemas.encode(record, format) for record in records]
         columns, errors = schemas.decode_notifications([*written, b"\x07"])
+        assert columns.about_entities is not None
         assert [row for row, _ in errors] == [len(records)]
         for row, record in enumerate(records):
             found = Notification(
@@ -572,6 +612,11 @@ def test_notifications_in_chunks(format: Any) -> None:
                 columns.earlier_ids.get(row, ()),
                 columns.value.get(row),
                 content_of(columns, row),
+                None
+                if columns.about_entities.transition[row] == 0
+                else TRANSITIONS[columns.about_entities.transition[row] - 1],
+                text(columns.about_entities.set_version, row),
+                text(columns.about_entities.publication_version, row),
             )
             assert found == record
 
@@ -615,15 +660,16 @@ def test_what_an_older_version_has_written_carries_nothing() -> None:
     assert not errors
     assert content_of(columns, 0) is None
     for name, written in (
-        ("subscription", Subscription("s", "anna", deliver="ids")),
+        ("subscription", Subscription("s", "anna", time="published", deliver="ids")),
         ("rendezvous", Rendezvous("subscriptions", 0, 0, 1, 1, (0,), SUBSCRIBED)),
     ):
         old = released(name)[0]
         value, fields = bytearray(SINGLE_OBJECT + old.fingerprint), plain.plain_record(written)
-        del fields.get("record", fields)["deliver"]
+        for later in ("deliver", "transitions", "paused", "set_version", "pause"):
+            fields.get("record", fields).pop(later, None)
         old.write(fields, value)
         if name == "subscription":
-            assert schemas.decode_subscription(b"s", bytes(value)) == Subscription("s", "anna")
+            assert schemas.decode_subscription(b"s", bytes(value)) == Subscription("s", "anna", time="published")
             read: Any = schemas.decode_subscriptions([b"s"], [bytes(value)], PARTITION, *clock(1))
         else:
             record_read: Any = schemas.decode_rendezvous(bytes(value)).record

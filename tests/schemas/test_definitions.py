@@ -27,6 +27,11 @@ RELEASED = {
     ("backfill_request", 3): "a9cea3c01ff1d0db",
     ("rendezvous", 1): "79ae8a07a88898c8",
     ("rendezvous", 2): "e9863aeaa37817c8",
+    ("subscription", 3): "044cb7a4fea5577f",
+    ("publication", 2): "766900beedf04c9d",
+    ("notification", 3): "ac139f9f44a37fd2",
+    ("backfill_request", 4): "0d551a973c8a991a",
+    ("rendezvous", 3): "5bb765e548dc066c",
     ("best_offer", 1): "fb7b542cbb915e06",
 }
 
