@@ -142,6 +142,8 @@ async def _learn(connection: Connection, changelog: TopicPartition, engine: Engi
         first = min(engine.resuming.places, default=engine.offset)
         if first < engine.offset:
             raise StaleError(f"it is at offset {engine.offset}, and a search goes on from offset {first}")
+        if known.hot_window != engine.hot_window:
+            raise StaleError("the hot window has changed, and a search goes on that began under the one before")
     if engine.offset < known.refused_from:
         raise StaleError(
             f"it is at offset {engine.offset}, and what was refused between there and {known.refused_from} is forgotten"
