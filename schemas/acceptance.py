@@ -11,7 +11,7 @@ for rows without a condition. What depends on the routing is passed as `Rules`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -26,6 +26,7 @@ from pastforward.matching.conditions.values import Box, Circle, Path, Point, Val
 from pastforward.schemas.codec import NO_VALUE, finite_json, to_json
 from pastforward.schemas.columns import NO_BEST, PublicationColumns, SubscriptionColumns
 from pastforward.schemas.condition_bytes import condition_bytes
+from pastforward.schemas.declared import Types, check_form, check_values, wrong_rows
 from pastforward.schemas.errors import SchemaError, refusal
 from pastforward.schemas.limits import (
     MAX_ACCEPTED_BYTES,
@@ -66,17 +67,19 @@ _NO_ENTITIES: Final = SchemaError("bad_value", "entities cannot be published yet
 class Rules:
     """What the routing in force can serve. The defaults are what any routing may serve, for whoever does not know it.
 
-    `best_depth`: how many components the topic of a publication with `best` needs; None: the scheme has no best offers.
+    `best_depth`: how many components the topic of a publication with `best` needs; None: the scheme has no best offers. `types`: what the
+    catalog declares.
     """
 
     scheme: str = "dewey"
     best_depth: int | None = 1
     self_join: bool = True
+    types: Types = field(default_factory=dict, hash=False)
 
     @classmethod
-    def of(cls, scheme: str, depth: int) -> Rules:
+    def of(cls, scheme: str, depth: int, types: Types | None = None) -> Rules:
         """Of an entry of the directory: only `dewey` keeps the records of a topic together."""
-        return cls(scheme, depth if scheme == "dewey" else None, scheme == "dewey")
+        return cls(scheme, depth if scheme == "dewey" else None, scheme == "dewey", types or {})
 
     def check_best(self, topic: str) -> None:
         if self.best_depth is None:
@@ -118,10 +121,11 @@ def accept_publication(record: Publication, rules: Rules = ANY_ROUTING) -> Norma
         raise _NO_ENTITIES
     for name in record.attributes:
         check_name(name)
+    check_values(record.attributes, rules.types)
     if record.best is not None:
         _check_name_length(record.best.attribute)
         rules.check_best(record.topic)
-    form, raw = published_condition(record.where)
+    form, raw = published_condition(record.where, rules.types)
     size = sum(_ENTRY + len(name.encode()) + _text_bytes(value) for name, value in record.attributes.items())
     size += len(record.body or b"")
     _check_size(size + len(raw))
@@ -145,6 +149,7 @@ def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
     for row in (columns.entity | columns.withdrawn).nonzero()[0].tolist():
         refused[row] = NO_VALUE if columns.withdrawn[row] else _NO_ENTITIES
     _refuse_names(columns.attributes, refused)
+    _refuse_values(columns.attributes, rules.types, refused)
     offering = (columns.ok & (columns.best != NO_BEST)).nonzero()[0].tolist()
     for row in offering:
         if row not in refused:
@@ -159,7 +164,7 @@ def accept_publications(columns: PublicationColumns, rules: Rules) -> Accepted:
         if where is None or row in refused:
             continue
         try:
-            form, raw = published_condition(where)
+            form, raw = published_condition(where, rules.types)
         except Exception as error:
             refused[row] = refusal(error)
         else:
@@ -188,6 +193,17 @@ def _refuse_names(attributes: Attributes, refused: dict[int, SchemaError]) -> No
         rows = np.searchsorted(attributes.start, entries, side="right") - 1
         for row, number in zip(rows.tolist(), attributes.name[entries].tolist(), strict=True):
             refused.setdefault(row, wrong[number])
+
+
+def _refuse_values(attributes: Attributes, types: Types, refused: dict[int, SchemaError]) -> None:
+    from pastforward.schemas.entries import attributes_of
+
+    for row in wrong_rows(attributes, types) if types else ():
+        if row not in refused:
+            try:
+                check_values(attributes_of(attributes, row), types)
+            except SchemaError as error:
+                refused[row] = error
 
 
 def _text_of(attributes: Attributes, row: int, name: str) -> str | None:
@@ -231,13 +247,14 @@ def _refuse_sizes(
 
 
 @_refusing
-def published_condition(where: Where) -> tuple[NormalForm | None, bytes]:
+def published_condition(where: Where, types: Types | None = None) -> tuple[NormalForm | None, bytes]:
     """The normal form, and its bytes in Avro."""
     if where is None:
         return None, b""
     form = normal_form(where)
     if speaks_of_previous(form):
         raise SchemaError("bad_condition", "a publication cannot speak of previous.<attribute>")
+    check_form(form, types or {})
     return form, condition_bytes(form)
 
 
@@ -275,6 +292,7 @@ def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self
         raw = condition_bytes(form)
         if not self_join and _PREVIOUS_BYTES in raw and speaks_of_previous(form):
             raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
+        check_form(form, rules.types)
     if self_join:
         rules.check_self_join()
     _check_size(len(raw))

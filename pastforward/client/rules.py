@@ -29,8 +29,9 @@ class RoutingRules:
         self._known: Rules | None = None
 
     def accept(self, accept: Callable[[Rules], object], routed: bool) -> None:
-        """`routed`: whether it depends on the routing."""
-        if not routed:
+        """`routed`: whether it depends on the routing. Types that a catalog declares are looked at if the routing is known already:
+        else the router decides."""
+        if not routed and not (self._known and self._known.types):
             accept(ANY_ROUTING)
             return
         known, self._known = self._known, self._known or self._read()
@@ -60,7 +61,8 @@ def read_in_force(settings: Settings, bootstrap: str) -> tuple[int, Rules] | Non
             entries[message.key() or b""] = message.value()
         version = int(orjson.loads(entries[b"state"])["in_force"])
         entry = orjson.loads(entries[b"version/%d" % version])
-        return version, Rules.of(entry["scheme"], entry["depth"])
+        declared = (entry["catalog"] or {}).get("attribute", ())
+        return version, Rules.of(entry["scheme"], entry["depth"], {each["name"]: each["type"] for each in declared})
     except (KafkaException, UserError, KeyError, TypeError, ValueError) as error:
         log.debug("the routing is not known: %r", error)
         return None

@@ -44,7 +44,7 @@ class Dewey(Scheme):
 
     @property
     def accepts(self) -> Rules:
-        return Rules(self.name, self.depth, self.keeps_topics_together)
+        return Rules(self.name, self.depth, self.keeps_topics_together, self.types)
 
     def route_publications(self, publications: Publications) -> Placement:
         return self._route(publications.topics)

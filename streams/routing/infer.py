@@ -34,6 +34,9 @@ class _Seen:
         counts = Counter(c.family for c in self.constraints if c.family not in (Family.NULL, Family.ANY))
         return counts.most_common(1)[0][0] if counts else None
 
+    def asked(self) -> set[Family]:
+        return {c.family for c in self.constraints} - {Family.NULL, Family.ANY}
+
     def constants(self, family: Family) -> list[Any]:
         """Of the values, and of the constraints' ends, sorted."""
         found: list[Any] = [constant for of, constant in self.values if of is family]
@@ -69,6 +72,8 @@ def _attribute(name: str, seen: _Seen) -> Attribute | None:
     family = seen.family()
     if family is None or family is Family.GEOMETRY:
         return None
+    if any(of is not family for of, _ in seen.values) or len(seen.asked()) > 1:
+        return None  # a type that a catalog declares is enforced: what is there would be refused
     constants = seen.constants(family)
     if family is Family.NUMBER:
         type_: Type = "integer" if all(isinstance(constant, int) for constant in constants) else "float"

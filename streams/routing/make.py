@@ -34,7 +34,10 @@ SCHEMES: Final = tuple(_MAKERS)  # our own
 
 
 def make_scheme(name: str, partitions: int, depth: int = 1, catalog: Catalog | None = None) -> Scheme:
-    """The scheme of that name. `depth` is read by `dewey`, `catalog` by all others."""
+    """The scheme of that name. `depth` is read by `dewey`, `catalog` by all others; the types that it declares hold under any."""
     if name not in _MAKERS:
         raise RoutingError(f"unknown routing scheme {name!r}; write one of {', '.join(_MAKERS)}")
-    return _MAKERS[name](partitions, depth, catalog)
+    scheme = _MAKERS[name](partitions, depth, catalog)
+    if catalog is not None:
+        scheme.types = {attribute.name: attribute.type for attribute in catalog.attributes}
+    return scheme

@@ -30,6 +30,7 @@ class Scheme(ABC):
         if partitions < 1:
             raise RoutingError(f"partitions is {partitions}; write 1 or more")
         self.partitions = partitions
+        self.types: dict[str, str] = {}  # that the catalog declares, by attribute
         self.everywhere: tuple[int, ...] = tuple(range(partitions))
 
     @abstractmethod
@@ -43,7 +44,7 @@ class Scheme(ABC):
     @property
     def accepts(self) -> Rules:
         """What records it can serve. All bids for a best offer must meet at one partition."""
-        return Rules(self.name, None, self.keeps_topics_together)
+        return Rules(self.name, None, self.keeps_topics_together, self.types)
 
     @abstractmethod
     def route_subscriptions(self, subscriptions: Subscriptions) -> Placement:

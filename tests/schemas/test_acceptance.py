@@ -48,6 +48,7 @@ from pastforward.streams.router.router import PublicationRouter, SubscriptionRou
 from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import SCHEMES as ROUTINGS
 from pastforward.streams.routing import Directory, Scheme, make_scheme
+from pastforward.streams.routing.catalog import Attribute, Catalog
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
@@ -60,7 +61,10 @@ from tests.schemas.fuzz import mutated
 
 TOPICS = Topics("")
 ARRIVED = 1_700_000_000_000  # milliseconds
+DECLARED = {"x": "integer", "y": "float", "p": "path", "t": "timestamp", "kind": "string", "previous": "boolean"}
+CATALOG = Catalog(tuple(Attribute(name, kind, "equality") for name, kind in DECLARED.items()))  # type: ignore[arg-type]
 SCHEMES = [make_scheme("dewey", 4, depth) for depth in (1, 2, 3)] + [make_scheme("pan", 4)]
+SCHEMES += [make_scheme(name, 4, 1, CATALOG) for name in ("dewey", "hybrid")]
 Decision = str | None  # the words of the refusal; None: accepted
 
 names = strategies.ids | st.sampled_from(
@@ -508,6 +512,31 @@ def test_what_a_best_offer_leads_to_fits_its_topic(character: str, format: Forma
 def test_the_client_knows_the_rules_of_every_scheme(name: str, depth: int) -> None:
     """From name and depth alone, as the directory has them."""
     assert Rules.of(name, depth) == make_scheme(name, 4, depth).accepts
+
+
+@pytest.mark.parametrize("scheme", SCHEMES[-2:], ids=lambda scheme: scheme.name)
+def test_types_that_the_catalog_declares(scheme: Scheme) -> None:
+    """The same in a publication, in its condition, and in a subscription's; an integer is a number, but a number no integer."""
+    published: dict[str, str | None] = {
+        '{"x": 3, "y": 3, "kind": "a", "other": true}': None,
+        '{"y": 2.5, "t": {"timestamp": 5}, "p": {"path": "1.2"}, "previous": false}': None,
+        '{"x": 2.5}': "attribute 'x' is an integer by the catalog, not a float",
+        '{"other": 1, "x": "3"}': "attribute 'x' is an integer by the catalog, not a string",
+        '{"y": true}': "attribute 'y' is a float by the catalog, not a boolean",
+        '{"p": "1.2"}': "attribute 'p' is a path by the catalog, not a string",
+        '{"kind": {"lon": 1, "lat": 2}}': "attribute 'kind' is a string by the catalog, not a point",
+    }
+    values: list[bytes | None] = [b'{"attributes": %s}' % attributes.encode() for attributes in published]
+    assert check(scheme, "publications", [None] * len(values), values) == list(published.values())
+    asked: dict[str, str | None] = {
+        "x > 2.5 AND kind LIKE 'a%' AND t IS NOT NULL": None,
+        "x IS NULL OR other = 'a'": None,
+        "x = '3'": "attribute 'x' is an integer by the catalog, but the condition compares it with a string",
+        "y > 1 AND NOT kind = TRUE": "attribute 'kind' is a string by the catalog, but the condition compares it with a boolean",
+    }
+    for kind, more in (("publications", b""), ("subscriptions", b'"subscriber_id": "anna", ')):
+        values = [b'{%s"where": "%s"}' % (more, text.encode()) for text in asked]
+        assert check(scheme, kind, [b"n"] * len(values), values) == list(asked.values())
 
 
 def test_the_history_follows_a_change_of_the_routing() -> None:

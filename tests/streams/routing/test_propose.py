@@ -118,7 +118,7 @@ def test_a_catalog_from_samples():
         Subscription(f"s{n}", condition=Condition.parse(text).disjuncts)
         for n, text in enumerate(
             [
-                "kind = 'a' AND size < 10",
+                "kind = 'a' AND size < 10 AND mixed = 3",
                 "kind IN ('a', 'b') AND level > 0.5",
                 "size BETWEEN 3 AND 7 AND road >= 'm'",
                 "size = 4 AND open = TRUE AND odd IS NULL",
@@ -128,7 +128,7 @@ def test_a_catalog_from_samples():
     ]
     publications = [
         Publication("p", attributes={"size": 900, "road": "a", "level": 9.5, "unasked": 1}),
-        Publication("q", attributes={"size": "not a number", "road": "z"}),
+        Publication("q", attributes={"mixed": "not a number", "road": "z"}),
     ]
     catalog = infer_catalog(subscriptions, publications)
     found = {a.name: (a.type, a.kind, a.domain if a.type != "string" else None) for a in catalog.attributes}
