@@ -177,6 +177,7 @@ class Engine:
             yield
         except BaseException:
             self.progress, self.cut, self.applied = progress, cut, applied
+            self.searches.undo()
             self.store.rollback_to(savepoint)
             taken = self.subscribers.taken
             self.subscribers.undo()
@@ -184,7 +185,6 @@ class Engine:
             self.duplicates.undo()
             self.refusals.undo()
             self.endings.undo()
-            self.searches.undo()
             if self.index is not None:
                 self.index.undo(taken, self.subscribers, self.store)
             raise

@@ -110,6 +110,8 @@ class Matcher:
 
     def search(self) -> Outgoing:
         effects, refused = self._engine.search()
+        if not effects.pairs and not effects.live and not refused:
+            return Outgoing()  # it has read, and found nothing
         outgoing = self._outgoing(effects)
         self._count(effects)
         for each in refused:

@@ -33,7 +33,7 @@ PAIRS: Final = 1 << 16  # of a part: a tenth of a second, and some ten megabytes
 PART_BYTES: Final = 16 << 20  # of the publications of a part, each as often as it is found
 # What a chunk decides itself. A flood of subscriptions that find a few hundred each is answered at once, and its chunks become smaller.
 CHUNK_PAIRS: Final = 1 << 17
-CHUNK_PARTS: Final = 4
+CHUNK_PARTS: Final = 16
 
 
 class Told(NamedTuple):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pastforward.columns.times import SECOND
 from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import CanonicalPublication, CanonicalSubscription, Rendezvous, Version, encode
-from pastforward.state import found
+from pastforward.state import searching
+from pastforward.state.search import Limits
 from pastforward.streams.matcher import past, searches
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import PROGRESS
@@ -44,7 +45,7 @@ __all__ = ["small_blocks"]
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(found, "PIECE", 2)
+        patch.setattr(searching, "PIECES", Limits(blocks=1, publications=2))
         patch.setattr(past, "PAIRS", 1)
         patch.setattr(past, "CHUNK_PAIRS", 1)
         patch.setattr(past, "CHUNK_PARTS", 1)

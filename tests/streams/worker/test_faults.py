@@ -19,7 +19,6 @@ from aiokafka.errors import KafkaError as AsyncKafkaError
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from pastforward.state import open_store
-from pastforward.streams.matcher import past, searches
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.routing import Directory
 from pastforward.streams.stages.outgoing import Outgoing
@@ -30,7 +29,7 @@ from pastforward.streams.worker.sender import Chunk, make_sender
 from pastforward.topics import Topics, connect, ensure
 from tests.conftest import OwnBroker, StartWorker
 from tests.outside import PATIENCE
-from tests.streams.system import FEW_SUBSCRIPTIONS, MANY_TOPICS, Log, Setup, System, check, check_inputs, searches_in
+from tests.streams.system import FEW_SUBSCRIPTIONS, MANY_TOPICS, Log, Setup, System, check, check_inputs
 
 pytestmark = pytest.mark.broker
 
@@ -81,41 +80,6 @@ def through_kills(system: System, kills: int, burst: int, lose: Callable[[int], 
 def test_kills_lose_and_repeat_nothing(broker: Broker, start_worker: StartWorker, tmp_path: Path, setup: Setup) -> None:
     system = System(broker.bootstrap, start_worker, tmp_path, setup)
     through_kills(system, 3, 250, lambda number: number % 2 == 1)
-
-
-def searches_are_long() -> None:
-    """In the worker: a part is a pair or two, and takes its time."""
-    past.PAIRS, past.CHUNK_PAIRS, past.CHUNK_PARTS = 2, 1, 1
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_kills_in_a_long_search(broker: Broker, start_worker: StartWorker, tmp_path: Path, workers: int) -> None:
-    """The search goes on where it was: nothing is lost, nothing comes again, and nothing is left in the changelog."""
-    setup = Setup(f"kills-search-{workers}.", workers=workers, more={"prepare": searches_are_long})
-    system = System(broker.bootstrap, start_worker, tmp_path, setup)
-    system.start_all()
-    system.wait_ready()
-    system.load.burst(300)
-    interrupted = 0
-    for number in range(4):
-        victim = number % workers
-        system.workers[victim].wait_ready()
-        some_progress(system, random.Random(number), 40)
-        deadline = time.monotonic() + 10
-        while not searches_in(system.workers[victim]) and time.monotonic() < deadline:
-            system.load.burst(20)
-        interrupted += searches_in(system.workers[victim]) > 0
-        kill(system, victim, lose_disk=number % 2 == 1)
-    assert interrupted
-    system.finish()
-    assert check(system.log) > 100
-    check_inputs(system.log)
-    notes: dict[bytes, bytes | None] = {}
-    for message in system.log.each("live-changelog"):
-        if message.key().startswith(searches.KEY):
-            notes[message.key()] = message.value()
-    assert notes
-    assert set(notes.values()) == {None}
 
 
 @pytest.mark.soak
