@@ -15,6 +15,7 @@ import click
 
 from pastforward.cli import serving
 from pastforward.cli.options import as_flags
+from pastforward.cli.signals import deferred
 from pastforward.settings import Settings
 
 PORT: Final = 8765
@@ -46,24 +47,26 @@ def beside(settings: Settings, bootstrap: str, port: int | None, wanted: bool) -
         return
     flags = as_flags(settings, bootstrap_servers=bootstrap)
     chosen = (PORT if _is_free(PORT) else 0) if port is None else port
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pastforward", "serve", "--port", str(chosen), *_taken(flags)],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        address = _address(process)
-        if address is not None:
-            serving.announce(address)
-        yield address
-    finally:
-        process.terminate()
+    with deferred() as go_on:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pastforward", "serve", "--port", str(chosen), *_taken(flags)],
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            go_on()
+            address = _address(process)
+            if address is not None:
+                serving.announce(address)
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _taken(flags: list[str]) -> list[str]:

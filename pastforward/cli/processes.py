@@ -12,7 +12,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any, Final
 
 import click
@@ -24,6 +23,7 @@ from pastforward import topics as topics_module
 from pastforward.cli.beside import beside, with_console_options
 from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
 from pastforward.cli.setup import prepare_broker
+from pastforward.cli.signals import deferred, stoppable
 from pastforward.errors import UserError
 from pastforward.preparation import kernels
 from pastforward.running import disown, is_ours, own, owner_of, web_of, worker_of
@@ -31,33 +31,6 @@ from pastforward.settings import Settings
 
 READY_TIMEOUT: Final = 120.0  # seconds; a large local state is read first
 console = Console(stderr=True)
-
-
-class Stopped(Exception):
-    """SIGTERM or Ctrl-C."""
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Turns SIGTERM, SIGINT and the end of the terminal into an exception, so that everything started is stopped on the way out."""
-    ends = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
-        ends.append(signal.SIGHUP)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # once is enough: a second signal must not interrupt the stopping
-        for each in ends:
-            signal.signal(each, signal.SIG_IGN)
-        raise Stopped
-
-    before = [signal.signal(s, stop) for s in ends]
-    try:
-        yield
-    except Stopped:
-        pass
-    finally:
-        for number, handler in zip(ends, before, strict=True):
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -172,13 +145,15 @@ def system(
     kernels.prepare(console)
     with kafka(settings, port, adopt=adopt) as (bootstrap, running):
         topics_module.ensure(settings, topics_module.connect(settings, bootstrap))
-        process = start_worker(settings, bootstrap, adopt)
-        try:
-            with console.status("starting a worker"):
-                process.wait_ready()
-            yield bootstrap, process, running
-        finally:
-            process.stop()
+        with deferred() as go_on:
+            process = start_worker(settings, bootstrap, adopt)
+            try:
+                go_on()
+                with console.status("starting a worker"):
+                    process.wait_ready()
+                yield bootstrap, process, running
+            finally:
+                process.stop()
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import click
 
 from pastforward.cli.beside import beside, with_console_options
 from pastforward.cli.options import WORKER, with_settings
-from pastforward.cli.processes import stoppable, system
+from pastforward.cli.processes import system
+from pastforward.cli.signals import stoppable
 from pastforward.settings import Settings
 
 

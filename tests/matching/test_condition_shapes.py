@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pastforward.matching import Condition
 from pastforward.matching.conditions import parser as syntax
-from pastforward.matching.conditions import templates
 from pastforward.matching.conditions.errors import ConditionError
 from pastforward.matching.conditions.scan import UNCLOSED, scan
 from pastforward.matching.conditions.template_cache import ShapeCache
@@ -119,7 +118,7 @@ def test_shapes_that_come_once_cost_no_parsing(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: object) -> None:
         raise AssertionError("parsed again")
 
-    monkeypatch.setattr(templates, "parse", refuse)
+    monkeypatch.setattr(syntax, "parse", refuse)
     assert (
         str(Condition.parse("a = 5 AND c = 7 AND b = 6 AND x BETWEEN 3 AND 4"))
         == "a = 5 AND b = 6 AND c = 7 AND x BETWEEN 3 AND 4"

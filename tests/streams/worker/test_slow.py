@@ -38,18 +38,18 @@ def test_nobody_waits_for_a_full_lane_and_its_partition_is_held_until_there_is_r
         handled: list[list[int]] = []
         begun, go_on = asyncio.Event(), asyncio.Event()
 
-        async def handle(records: list[int]) -> None:
+        async def handle(records: list[Any]) -> None:
             begun.set()
-            handled.append(records)
+            handled.append([record.offset for record in records])
             await go_on.wait()
 
         async def nothing(*_: Any) -> None: ...
 
         made = Lane(handle, nothing, nothing, said.append)
-        await made.put([0])
+        await made.put([SimpleNamespace(offset=0, value=b"")])
         await begun.wait()
         for number in range(1, 8):  # nothing is handled meanwhile
-            await asyncio.wait_for(made.put([number]), 5)
+            await asyncio.wait_for(made.put([SimpleNamespace(offset=number, value=b"")]), 5)
             said.append(number)
         go_on.set()
         while len(handled) < 2:
