@@ -51,6 +51,7 @@ class Chunk:
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
+        self.resumed: dict[int, dict[int, int]] = {}  # row → when the pause began in which the version before was
         self.unused: list[int] = []  # handles of versions that never came into force
         self.duplicates: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0

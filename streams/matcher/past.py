@@ -12,6 +12,7 @@ from pastforward.schemas.columns import (
 )
 from pastforward.streams.matcher.conditions import match_pairs, which_match
 from pastforward.streams.matcher.held import FoundRows, Publications, unpacked
+from pastforward.streams.matcher.pauses import came_after
 from pastforward.streams.matcher.reporting import notify, reported
 from pastforward.streams.matcher.self_join import covered_before
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
@@ -56,7 +57,7 @@ def _match_piece(chunk: Chunk, publications: Publications, rows: Rows, matched: 
         found = covered_before(chunk, asked, publications, chunk.overlapping)
         return np.array([(row, i) in found for row, i, _ in asked], np.bool_)
 
-    fits = _fits(chunk, publications, rows, matched, handles)
+    fits = _fits(chunk, publications, rows, matched, handles) & came_after(chunk, publications, rows, matched)
     reported_here = reported(chunk, publications, matched, handles, fits, covered_by_earlier)
     notify(chunk, publications, matched[reported_here], handles[reported_here], rows[reported_here], PAST)
 

@@ -1,0 +1,68 @@
+"""Paused subscriptions: they are held, and match nothing. The version that resumes one finds what came after the pause began.
+
+When that was only the matcher knows: what of each publications partition it had seen by then. That is put into the record as it is stored
+and written to the changelog, and goes on from version to version for as long as the pause lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pastforward.schemas import CanonicalSubscription, RendezvousColumns, decode_rendezvous, encode
+from pastforward.schemas.columns import FROM_PUBLICATIONS
+from pastforward.streams.matcher.held import Publications
+
+if TYPE_CHECKING:
+    from pastforward.streams.matcher.chunk import Chunk
+    from pastforward.streams.matcher.subscribers import Subscribers
+
+Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def pause(chunk: Chunk, row: int, handle: int) -> None:
+    """The subscription of this row comes paused. `chunk.resumed` says whether the version before was."""
+    cut = chunk.resumed.get(row)
+    if cut is None:
+        cut = seen_before(chunk, row)
+    chunk.engine.subscribers.pauses[handle] = cut
+    envelope = decode_rendezvous(chunk.values[row])
+    assert isinstance(envelope.record, CanonicalSubscription)
+    chunk.values[row] = encode(replace(envelope, record=replace(envelope.record, pause=cut)))
+
+
+def seen_before(chunk: Chunk, row: int) -> dict[int, int]:
+    """The highest offset of each publications partition in the log before a row."""
+    columns, cut = chunk.columns, dict(chunk.engine.cut)
+    rows = np.flatnonzero(columns.origin[:row] == FROM_PUBLICATIONS)
+    for partition, offset in zip(columns.partition[rows].tolist(), columns.offset[rows].tolist(), strict=True):
+        cut[partition] = max(cut.get(partition, -1), offset)
+    return cut
+
+
+def came_after(chunk: Chunk, publications: Publications, rows: Rows, matched: Rows) -> Flags:
+    """Of pairs that the past has given: has the publication come after the pause that the subscription of the row has ended, if any?"""
+    after = np.ones(len(rows), np.bool_)
+    if chunk.resumed:
+        columns, at = publications.columns, publications.rows[matched]
+        for row, cut in chunk.resumed.items():
+            for pair in np.flatnonzero(rows == row).tolist():
+                place = int(at[pair])
+                after[pair] = columns.offset[place] > cut.get(int(columns.partition[place]), -1)
+    return after
+
+
+def recover(
+    subscribers: Subscribers, columns: RendezvousColumns, values: Sequence[bytes], rows: Rows, handles: Iterable[int]
+) -> None:
+    """Of subscriptions that are held again, from their records."""
+    for row, handle in zip(rows.tolist(), handles, strict=True):
+        if columns.paused[row]:
+            record = decode_rendezvous(values[row]).record
+            assert isinstance(record, CanonicalSubscription)
+            subscribers.pauses[handle] = record.pause or {}
