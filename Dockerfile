@@ -17,7 +17,8 @@ COPY state state
 COPY schemas schemas
 COPY matching matching
 COPY spark_batch spark_batch
-RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark]' && python -m pastforward.preparation.kernels
+COPY gateway gateway
+RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark,serve]' && python -m pastforward.preparation.kernels
 COPY --from=jars /jars /jars
 ENV PASTFORWARD_JARS_DIR=/jars PASTFORWARD_DATA_DIR=/data
 VOLUME /data

@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
-PACKAGES := columns matching state schemas streams spark_batch
+PACKAGES := columns matching state schemas streams spark_batch gateway
 KERNELS := $(shell find $(PACKAGES) -name '*.py')
 OTHERS := $(shell find papers benchmarks -name '*.py')
 # Without bytecode on disk every process compiles every source anew: a tenth of what the tests take.
@@ -25,7 +25,7 @@ $(VENV)/product: pyproject.toml setup.py constraints.txt
 	  { echo "Python 3.11 or 3.12 is needed: install it (Debian: apt-get install python3.11 python3.11-venv), or set PYTHON=…" >&2; exit 1; }
 	@echo "installing packages into $(VENV)"
 	@"$(PYTHON)" -m venv $(VENV)
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[serve]'
 	@touch $@
 
 # By name, as the project itself must stay as it is: kernels may be compiled meanwhile.

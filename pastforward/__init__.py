@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Standing,
         Stream,
     )
+    from pastforward.client.models import ContentError
     from pastforward.errors import (
         BrokerError,
         ClientClosed,
@@ -44,6 +45,7 @@ _HOMES: Final = {
         "Standing",
         "Stream",
     ),
+    "pastforward.client.models": ("ContentError",),
     "pastforward.errors": (
         "BrokerError",
         "ClientClosed",
@@ -70,6 +72,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ConditionError",
+    "ContentError",
     "DeliveryError",
     "GroupStream",
     "Handle",

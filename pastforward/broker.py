@@ -213,8 +213,7 @@ def archive(settings: Settings) -> Path:
 
 def start(settings: Settings, port: int | None = None, options: Sequence[str] = ()) -> Broker:
     """Start the broker, or find the one that runs. Returns when it answers. `options`: more of them for its JVM."""
-    directory = (settings.data_dir / "broker").absolute()
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = settings.make_folder("broker").absolute()
     with _alone(directory):
         running = find(settings)
         if running:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pastforward.redaction import without_credentials
+
 
 class PastforwardError(Exception):
     """What every error that a caller of this package has to expect is one of."""
 
 
 class UserError(PastforwardError):
-    """What a person can mend. The command line prints it and exits with 1."""
+    """What a person can mend. The command line prints it and exits with 1; it may stand in a log, so no credentials do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(without_credentials(message))
 
 
 class BrokerError(PastforwardError):

@@ -31,7 +31,7 @@ def worker_of(settings: Settings) -> int | None:
 def own(settings: Settings, command: str) -> None:
     """This process looks after what runs in that data directory."""
     with suppress(FileExistsError):  # it may be a file: then the next line says so
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        settings.make_data_dir()
     _owner(settings).write_text(json.dumps({"pid": os.getpid(), "command": command}))
 
 

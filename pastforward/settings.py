@@ -132,6 +132,12 @@ class Settings:
     )
     topic_prefix: str = _setting(_prefix, "pastforward.", "what the names of all topics begin with")
     partitions: int = _setting(_count(1, 4096), 4, "partitions of a topic when it is created")
+    replication: int | None = _setting(
+        _count(1, 32), None, "copies of a topic when it is created; none: by the number of brokers, at most 3"
+    )
+    min_insync_replicas: int | None = _setting(
+        _count(1, 32), None, "copies that must have a record before it counts; none: one less than there are"
+    )
     data_dir: Path = _setting(
         _path, _home() / ".pastforward" if CLONE else _home(), "where broker and workers keep their files"
     )
@@ -169,6 +175,20 @@ class Settings:
     def application(self) -> str:
         """Name of the consumer group, and what transactional ids begin with: one per set of topics."""
         return f"{self.topic_prefix}worker"
+
+    def make_data_dir(self) -> None:
+        """For this user alone: it holds what people ask for, and what they publish. One that somebody has made and named stays as open as
+        it is."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.sources.get("data_dir") == "default":  # set-up may have made it, for the jars
+            self.data_dir.chmod(0o700)
+
+    def make_folder(self, name: str) -> Path:
+        """Below DATA_DIR, and as closed."""
+        self.make_data_dir()
+        folder = self.data_dir / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
 
 KNOWN: Final = {f.name: f for f in fields(Settings) if "parse" in f.metadata}

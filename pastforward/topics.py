@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -26,7 +26,7 @@ LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, e
 TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
-CONNECT_TRIES: Final = 4  # of a second each: whoever waits at a keyboard is told within five
+CONNECT_TRIES: Final = 3  # of a second each: whoever waits at a keyboard is told within five
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -79,6 +79,11 @@ class Topics:
         return f"{self.prefix}best-offers"
 
     @property
+    def names(self) -> str:
+        """What paths are called, where they were made of names."""
+        return f"{self.prefix}names"
+
+    @property
     def routes(self) -> str:
         """Changelog of the router: where each subscription went."""
         return self._of_version("routes-changelog")
@@ -94,8 +99,9 @@ def group_of(settings: Settings, version: int) -> str:
     return settings.application if version == 1 else f"{settings.application}-{version}"
 
 
+POLICY: Final = "cleanup.policy"
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
-COMPACTED: Final = {**STAMPED, "cleanup.policy": "compact"}
+COMPACTED: Final = {**STAMPED, POLICY: "compact"}
 LIMIT: Final = "max.message.bytes"
 HOLDS_LARGE: Final = {LIMIT: str(LARGE)}
 HOLDS_LARGEST: Final = {LIMIT: str(LARGEST)}
@@ -121,6 +127,7 @@ def plan(settings: Settings) -> list[Plan]:
         Plan(names.backfill_requests, {**COMPACTED, **HOLDS_LARGE}, single=True),
         Plan(names.directory, COMPACTED, single=True),
         Plan(names.best_offers, {**COMPACTED, **HOLDS_LARGE}),
+        Plan(names.names, COMPACTED, single=True),
         *plan_version(settings, 1),
     ]
 
@@ -136,7 +143,39 @@ def plan_version(settings: Settings, version: int) -> list[Plan]:
 
 
 def _kept(ms: int) -> dict[str, str]:
-    return {**STAMPED, "cleanup.policy": "delete", "retention.ms": str(ms)}
+    return {**STAMPED, POLICY: "delete", "retention.ms": str(ms)}
+
+
+MOST_COPIES: Final = 3  # the usual number: one broker may be away while another is being replaced
+
+
+class Copies(NamedTuple):
+    """Of each topic that is made."""
+
+    replication: int
+    in_sync: int
+
+    @classmethod
+    def of(cls, settings: Settings, brokers: int) -> Copies:
+        replication = settings.replication or min(MOST_COPIES, brokers)
+        if replication > brokers:
+            raise UserError(
+                f"REPLICATION is {replication}, and the cluster has {brokers} brokers: set it to {brokers} at most"
+            )
+        in_sync = settings.min_insync_replicas or max(1, replication - 1)
+        if in_sync > replication:
+            raise UserError(
+                f"MIN_INSYNC_REPLICAS is {in_sync}, and a topic has {replication} copies: set it to {replication} at most"
+            )
+        return cls(replication, in_sync)
+
+    def topic(self, wanted: Plan, partitions: int) -> NewTopic:
+        config = {**wanted.config, "min.insync.replicas": str(self.in_sync)}
+        return NewTopic(wanted.name, partitions, replication_factor=self.replication, config=config)
+
+
+def _copies(settings: Settings, admin: AdminClient) -> Copies:
+    return Copies.of(settings, len(admin.list_topics(timeout=TIMEOUT).brokers))
 
 
 # Of a consumer that reads what is committed, up to the end, and is told of the end: it is known when a fetch comes back with nothing.
@@ -251,7 +290,9 @@ def ensure(settings: Settings, admin: AdminClient) -> tuple[int, list[str]]:
     wanted = plan(settings)
     count = _agreed(settings, wanted, existing(admin))
     missing = [p for p in wanted if p.name not in existing(admin)]
-    create(admin, [NewTopic(p.name, 1 if p.single else count, config=p.config) for p in missing])
+    if missing:
+        copies = _copies(settings, admin)
+        create(admin, [copies.topic(p, 1 if p.single else count) for p in missing])
     wait_visible(admin, [p.name for p in wanted])
     count = _agreed(settings, wanted, existing(admin))
     _check_configs(admin, wanted)
@@ -267,8 +308,10 @@ def create_version(settings: Settings, admin: AdminClient, version: int, partiti
     for name, count in counts.items():
         if there.get(name, count) != count:
             raise UserError(f"topic {name} has {there[name]} partitions where {count} are needed; delete it")
-    planned = (rendezvous, live, routes)
-    create(admin, [NewTopic(p.name, counts[p.name], config=p.config) for p in planned if p.name not in there])
+    missing = [p for p in (rendezvous, live, routes) if p.name not in there]
+    if missing:
+        copies = _copies(settings, admin)
+        create(admin, [copies.topic(p, counts[p.name]) for p in missing])
     wait_visible(admin, counts)
 
 
@@ -344,8 +387,9 @@ def _agreed(settings: Settings, wanted: list[Plan], there: dict[str, int]) -> in
 
 
 def _check_configs(admin: AdminClient, wanted: list[Plan]) -> None:
-    """Of topics that were there: arrival must be the broker's time, and what an earlier version made may hold too little."""
-    limits = {p.name: int(p.config[LIMIT]) for p in wanted if LIMIT in p.config}
+    """Of topics that were there: arrival must be the broker's time, nothing may be deleted that is still needed, and what an earlier
+    version made may hold too little."""
+    plans = {p.name: p.config for p in wanted}
     resources = [ConfigResource(ResourceType.TOPIC, p.name) for p in wanted]
     for resource, future in (admin.describe_configs(resources) if resources else {}).items():
         config = future.result()
@@ -353,11 +397,26 @@ def _check_configs(admin: AdminClient, wanted: list[Plan]) -> None:
         if stamped != "LogAppendTime":
             raise UserError(
                 f"topic {resource.name} has message.timestamp.type={stamped}, but arrival must be the broker's time; "
-                f"set it to LogAppendTime (kafka-configs --alter --add-config message.timestamp.type=LogAppendTime)"
+                + _alter(resource.name, "message.timestamp.type", "LogAppendTime")
             )
-        limit = limits.get(resource.name, 0)
+        due = plans[resource.name]
+        policy = config[POLICY].value
+        if policy != due[POLICY]:
+            what = (
+                "what is still needed would be deleted"
+                if "delete" in policy
+                else "records of one key would replace one another"
+            )
+            raise UserError(
+                f"topic {resource.name} has {POLICY}={policy}, and {what}; {_alter(resource.name, POLICY, due[POLICY])}"
+            )
+        limit = int(due.get(LIMIT, 0))
         if int(config[LIMIT].value) < limit:
             _raise_limit(admin, resource.name, limit)
+
+
+def _alter(topic: str, name: str, value: str) -> str:
+    return f"mend it: kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
 
 
 def _raise_limit(admin: AdminClient, name: str, limit: int) -> None:
@@ -368,6 +427,6 @@ def _raise_limit(admin: AdminClient, name: str, limit: int) -> None:
             future.result()
     except KafkaException as error:
         raise UserError(
-            f"topic {name} must take records of {limit} bytes, and its limit cannot be raised ({text_of(error)}): "
-            f"kafka-configs --alter --entity-type topics --entity-name {name} --add-config {LIMIT}={limit}"
+            f"topic {name} must take records of {limit} bytes, and its limit cannot be raised ({text_of(error)}); "
+            + _alter(name, LIMIT, str(limit))
         ) from error

@@ -71,6 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith("tests/spark_batch"):
             dies = item.nodeid.startswith(("tests/spark_batch/test_crashes", "tests/spark_batch/test_kills"))
             item.add_marker(pytest.mark.xdist_group("spark-dies" if dies else "spark"))
+        elif item.nodeid.startswith("tests/gateway") and item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.xdist_group("gateway"))  # which share a worker
         elif item.get_closest_marker("broker"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_place)

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from math import asin, atan2, cos, pi, radians, sin, sqrt
 from typing import Any, Final, TypeVar
 
-from numba.extending import register_jitable
-
 from pastforward.matching.conditions.normal_form import Relation, Shape
 from pastforward.matching.conditions.values import Circle, Point
 
@@ -29,10 +27,21 @@ HALF_CIRCUMFERENCE_M: Final = pi * EARTH_RADIUS_M  # no two places are farther a
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_OF_KERNELS: Final[list[Callable[..., Any]]] = []
+
+
 def in_kernels(function: Function) -> Function:
-    """A function that kernels may call as well. In Python it stays what it is."""
-    register_jitable(function)
+    """A function that kernels may call as well, after `for_kernels`. In Python it stays what it is."""
+    _OF_KERNELS.append(function)
     return function
+
+
+def for_kernels() -> None:
+    """Called by the module of kernels that uses them: Numba takes a third of a second to import, which who only writes conditions saves."""
+    from numba.extending import register_jitable
+
+    while _OF_KERNELS:
+        register_jitable(_OF_KERNELS.pop())
 
 
 @in_kernels

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pastforward.columns.times import micros_of
 from pastforward.matching.conditions.conjunctions import bind_by_predicate
@@ -26,7 +26,6 @@ from pastforward.matching.conditions.limits import (
 )
 from pastforward.matching.conditions.merge import meet, of_members
 from pastforward.matching.conditions.normal_form import ANY, NULL, Constraint, Disjunct, Family, NormalForm
-from pastforward.matching.conditions.parser import Atom, disjuncts_of, parse
 from pastforward.matching.conditions.predicates import (
     BUILDERS,
     BadConstant,
@@ -46,6 +45,9 @@ from pastforward.matching.conditions.types import (
     path_components,
 )
 from pastforward.matching.conditions.values import Box, Circle, Point
+
+if TYPE_CHECKING:
+    from pastforward.matching.conditions.parser import Atom
 
 _TIMESTAMP: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -181,6 +183,11 @@ def _compile(text: str, key: tuple[str, ...], slots: list[Slot]) -> Shape:
     if not text.strip():
         raise ConditionError("the condition is empty", "Leave it out, or write TRUE", text=text, position=0)
     tokens = Lexer(text, key, slots, positions(text)).read()
+    from pastforward.matching.conditions.parser import (
+        disjuncts_of,
+        parse,
+    )  # sqlglot: who writes no condition needs none
+
     found = disjuncts_of(
         parse(text, tokens), lambda problem, hint: ConditionError(problem, hint, text=text, position=0)
     )

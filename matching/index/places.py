@@ -53,6 +53,8 @@ from pastforward.matching.index.records import (
     Parts,
 )
 
+geometry.for_kernels()
+
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 I32 = npt.NDArray[np.int32]

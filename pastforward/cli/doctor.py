@@ -18,6 +18,7 @@ from rich.table import Table
 from pastforward import broker, settings, topics
 from pastforward.cli.options import WORKER, with_settings
 from pastforward.errors import UserError
+from pastforward.redaction import HIDDEN, is_secret, without_credentials
 from pastforward.settings import Settings
 
 JAVA: Final = 17  # Kafka 4 and Spark 4 need it
@@ -102,10 +103,10 @@ def show_settings(chosen: Settings) -> list[tuple[str, str, str]]:
     for name, field in settings.KNOWN.items():
         value = getattr(chosen, name)
         text = "" if value is None else field.metadata["show"](value)
-        rows.append((name.upper(), text, chosen.sources[name]))
+        rows.append((name.upper(), without_credentials(text), chosen.sources[name]))
     for name, value in chosen.kafka.items():
-        hidden = "password" in name or "secret" in name
-        rows.append((f"KAFKA {name}", "…" if hidden else value, chosen.sources[f"kafka.{name}"]))
+        shown = HIDDEN if is_secret(name) else without_credentials(value)
+        rows.append((f"KAFKA {name}", shown, chosen.sources[f"kafka.{name}"]))
     return rows
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
+from pastforward.cli.output import console
 from pastforward.cli.records import MOMENT
 from pastforward.cli.suggest import Commands
 from pastforward.client import Client, Moment, Refusal
@@ -55,7 +55,7 @@ def list_(settings: Settings, since: Moment, kind: str | None, limit: int | None
         arrived = each.arrived_at.strftime("%Y-%m-%d %H:%M:%S")
         table.add_row(each.place, arrived, f"{fields['of']} {fields['id'] or '-'}", each.kind, each.reason)
     if shown:
-        Console().print(table)
+        console().print(table)
     rest = f", {len(found) - len(shown)} earlier: --limit 0 shows all" if len(found) > len(shown) else ""
     click.echo(f"{len(found)} dead letter{'' if len(found) == 1 else 's'}{rest}")
 
@@ -83,7 +83,7 @@ def show(settings: Settings, letter: str, as_json: bool) -> None:
     table = Table(show_header=False, box=None)
     for name, text in fields.items():
         table.add_row(name, "-" if text is None else str(text))
-    Console().print(table)
+    console().print(table)
 
 
 @letters.command()

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from pastforward import broker as embedded
 from pastforward import topics as topics_module
+from pastforward.cli.beside import beside, with_console_options
 from pastforward.cli.options import CONNECTION, WORKER, as_flags, with_settings
 from pastforward.cli.setup import prepare_broker
 from pastforward.errors import UserError
@@ -198,9 +199,12 @@ def announce(bootstrap: str) -> None:
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the embedded broker; a free one if left out.")
+@with_console_options
 @with_settings(*WORKER)
-def up(settings: Settings, port: int | None) -> None:
+def up(settings: Settings, port: int | None, console_port: int | None, with_console: bool) -> None:
     """Start broker, topics and a worker; print bootstrap.servers=HOST:PORT once ready.
+
+    With it comes the console in the browser, if it is installed; console=URL is printed when it is ready.
 
     What an earlier one has left behind in the data directory is taken over. It all ends with this command, or its terminal.
 
@@ -214,11 +218,12 @@ def up(settings: Settings, port: int | None) -> None:
         )
     with stoppable(), owned(settings, "up"), system(settings, port, adopt=True) as (bootstrap, process, running):
         announce(bootstrap)
-        while True:
-            process.check()
-            if running:
-                running.check()
-            time.sleep(0.5)
+        with beside(settings, bootstrap, console_port, with_console):
+            while True:
+                process.check()
+                if running:
+                    running.check()
+                time.sleep(0.5)
 
 
 @click.command()

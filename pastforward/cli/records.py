@@ -18,7 +18,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.text import Text
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
-from pastforward.client import Instant, Moment, Notification, micros
+from pastforward.cli.output import called, console
+from pastforward.client import Client, Instant, Moment, Notification, micros
 from pastforward.client.fields import record_fields
 from pastforward.columns.times import datetime_of
 from pastforward.columns.vocabulary import (
@@ -33,7 +34,8 @@ from pastforward.columns.vocabulary import (
 )
 from pastforward.errors import UserError
 from pastforward.matching.conditions.printing import name_text, value_text
-from pastforward.matching.conditions.values import Value
+from pastforward.matching.conditions.values import Circle, Point, Value
+from pastforward.names import is_name
 from pastforward.schemas import Best, BestOffer, Content, Publication, SchemaError, decode_publication
 from pastforward.schemas.records import Prefer
 from pastforward.schemas.times import micros_of_text
@@ -72,13 +74,32 @@ class SomeText(click.ParamType):
         return str(value)
 
 
+class Place(click.ParamType):
+    """Numbers with commas between them, such as 8.54,47.37,500."""
+
+    name = "place"
+
+    def __init__(self, kind: type[Point | Circle], example: str) -> None:
+        self._kind, self._example = kind, example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._kind(*(float(number) for number in str(value).split(",")))
+        except (ValueError, TypeError):
+            self.fail(f"{value!r} is no place; write {self._example}", param, ctx)
+
+
 MOMENT = MomentType()
+NEAR = Place(Circle, "longitude, latitude and metres, such as 8.54,47.37,500")
+PLACE = Place(Point, "longitude and latitude, such as 8.54,47.37")
+TOPIC = "Path such as 1.4.2, or names such as roads/I-95; the root if left out."
 SOME = SomeText()
 
 
 @click.command()
 @click.option("--where", help="Condition, as in SQL.", metavar="CONDITION")
-@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--topic", "topics", multiple=True, help=f"{TOPIC} Up to eight times.")
+@click.option("--near", type=NEAR, metavar="LON,LAT,METRES", help="Of what is published with --place in that circle.")
 @click.option("--scope", type=click.Choice(SCOPES), default="overlap")
 @click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
 @click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
@@ -93,7 +114,8 @@ SOME = SomeText()
 def subscribe(
     settings: Settings,
     where: str | None,
-    topic: str,
+    topics: tuple[str, ...],
+    near: Circle | None,
     scope: str,
     starts_at: Moment,
     ends_at: Moment,
@@ -116,7 +138,8 @@ def subscribe(
             where,
             subscriber_id=subscriber or getpass.getuser(),
             subscription_id=subscription_id,
-            topic=topic,
+            topic=topics or "",
+            near=near,
             scope=cast(Scope, scope),
             starts_at=starts_at,
             ends_at=ends_at,
@@ -130,7 +153,7 @@ def subscribe(
         click.echo(json.dumps({"subscription_id": record.subscription_id, "subscriber_id": record.subscriber_id}))
     else:
         click.echo(
-            f"subscription {record.subscription_id} at {_place(record.topic)}, for subscriber {record.subscriber_id!r}"
+            f"subscription {record.subscription_id} at {_place(record.topic, topics, near)}, for subscriber {record.subscriber_id!r}"
         )
 
 
@@ -153,8 +176,14 @@ def _check_ahead(option: str, moment: Moment, so: str) -> None:
         raise UserError(f"{option} is {shown}, which is past: {so}; write +10m for ten minutes from now")
 
 
-def _place(topic: str) -> str:
-    return f"topic {topic}" if topic else "the root topic"
+def _place(path: str, topics: tuple[str, ...], near: Circle | None) -> str:
+    """As it was asked for: cells of a map and numbers of names tell nobody anything."""
+    if near is not None:
+        below = f" below {topics[0]}" if any(topics) else ""
+        return f"{path.count(',') + 1} cells around {near.lon:g}, {near.lat:g}{below}"
+    if not path:
+        return "the root topic"
+    return f"topic{'s' if len(topics) > 1 else ''} {', '.join(topics)}"
 
 
 @click.command()
@@ -182,7 +211,10 @@ def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("attributes", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="JSON lines, a publication each; - for standard input.")
-@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--topic", default="", help=TOPIC)
+@click.option(
+    "--place", type=PLACE, metavar="LON,LAT", help="Where it happened: its topic is a cell there, below --topic."
+)
 @click.option("--id", "publication_id", type=SOME, help="A new one if left out.")
 @click.option("--publisher", type=SOME, help="Who is told of matches as well.")
 @click.option("--at", "published_at", type=MOMENT, help="When it happened; its arrival if left out.")
@@ -198,6 +230,7 @@ def publish(
     attributes: tuple[str, ...],
     file: IO[bytes] | None,
     topic: str,
+    place: Point | None,
     publication_id: str | None,
     publisher: str | None,
     published_at: Moment,
@@ -214,6 +247,7 @@ def publish(
 
     \b
     Example: pastforward publish --topic 1.4.2 kind=accident severity=4
+             pastforward publish --place 8.54,47.37 kind=ice
              pastforward publish --file publications.jsonl
              pastforward publish --topic 7.1 --where "price >= 100" --best price --expires +10m lot=painting
     """
@@ -221,12 +255,12 @@ def publish(
         if attributes:
             raise UserError("give either attributes or --file, not both")
         with open_client(settings) as client:
-            count = client.publish_many(_lines(file))
+            count = client.publish_many(_lines(file, client))
         if not count:
             raise UserError(f"nothing to publish: {file.name} has no line; write a JSON object on each")
         click.echo(json.dumps({"published": count}) if as_json else f"published {count}")
         return
-    if not attributes and where is None:
+    if not attributes and where is None and place is None:
         raise UserError(
             "nothing to publish: write attributes as name=value, a condition with --where, or --file with JSON lines"
         )
@@ -237,6 +271,7 @@ def publish(
         name = client.publish(
             content,
             topic=topic,
+            at=place,
             publication_id=publication_id,
             publisher_id=publisher,
             published_at=published_at,
@@ -264,7 +299,7 @@ def _attributes(texts: tuple[str, ...]) -> dict[str, Value]:
     return record.attributes
 
 
-def _lines(file: IO[bytes]) -> Iterator[Publication]:
+def _lines(file: IO[bytes], client: Client) -> Iterator[Publication]:
     try:
         size = os.fstat(file.fileno()).st_size or None  # a pipe has none, and then no time left
     except OSError:
@@ -285,12 +320,25 @@ def _lines(file: IO[bytes]) -> Iterator[Publication]:
             if not line.strip():
                 continue
             try:
-                yield decode_publication(None, line)
+                yield decode_publication(None, _with_path(line, client))
             except SchemaError as error:
                 raise UserError(f"line {number}: {error.reason}") from error
             if number % 1000 == 0:
                 rate = number / (time.monotonic() - started)
                 bar.update(task, completed=read, rate=rate, done=number)
+
+
+def _with_path(line: bytes, client: Client) -> bytes:
+    """The line with a path where its topic is a name."""
+    if b"/" not in line:
+        return line
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(fields, dict) or not is_name(fields.get("topic")):
+        return line
+    return json.dumps({**fields, "topic": client.names.topic(fields["topic"])}).encode()
 
 
 @click.command()
@@ -318,7 +366,7 @@ def watch(
     """
     if of_best and (recipient or since is not None):
         raise UserError("--best shows all best offers as they stand: leave out --recipient and --since")
-    console = Console()
+    out = console()
     with open_client(settings) as client:
         seen: Iterator[Notification | BestOffer] = (
             client.best_offers(timeout=timeout)
@@ -330,7 +378,9 @@ def watch(
                 click.echo(json.dumps(record_fields(record), default=str))
                 sys.stdout.flush()
             else:
-                console.print(_offer_line(record) if isinstance(record, BestOffer) else _line(record))
+                out.print(
+                    _offer_line(record) if isinstance(record, BestOffer) else _line(record, client), soft_wrap=True
+                )
             if count and number >= count:
                 return
 
@@ -349,7 +399,7 @@ def _offer_line(offer: BestOffer) -> Text:
     return line
 
 
-def _line(notification: Notification) -> Text:
+def _line(notification: Notification, client: Client) -> Text:
     line = Text()
     line.append(notification.matched_at.strftime("%H:%M:%S.%f")[:-3], "dim")
     line.append(f" {notification.phase:8}", PHASES[notification.phase])
@@ -357,7 +407,7 @@ def _line(notification: Notification) -> Text:
     line.append(notification.subscription_id, "bold")
     line.append(" ← ")
     line.append(notification.publication_id, "bold")
-    line.append(f" at {notification.topic or 'the root'}", "dim")
+    line.append(f" at {called(notification.topic, client)}", "dim")
     if notification.phase == "best":
         line.append(" none any more" if notification.value is None else f" {notification.value}", "cyan")
     if notification.content is not None:

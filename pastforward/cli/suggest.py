@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 import click
@@ -12,9 +13,28 @@ import click
 class Commands(click.Group):
     """A group that names the nearest command."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, homes: Mapping[str, tuple[str, str]] | None = None, **options: Any) -> None:
+        """`homes`: commands that are imported when they are used, by name: the module and the name in it, and the line for the list."""
         super().__init__(*arguments, **options)
         self.group_class = Commands
+        self._homes = homes or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._homes, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = self._homes.get(cmd_name)
+        if home is not None and cmd_name not in self.commands:
+            module, _, name = home[0].partition(":")
+            self.add_command(getattr(import_module(module), name), cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self._homes:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self._homes.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -25,7 +45,7 @@ class Commands(click.Group):
             if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
                 path = ctx.command_path
                 raise click.UsageError(
-                    f"No such command {args[0]!r}. {_advice(args[0], self.commands, path)}", ctx
+                    f"No such command {args[0]!r}. {_advice(args[0], self.list_commands(ctx), path)}", ctx
                 ) from error
             raise
 

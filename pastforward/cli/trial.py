@@ -9,12 +9,13 @@ import click
 from rich.console import Console
 
 from pastforward.cli.options import CONNECTION, open_client, with_settings
-from pastforward.cli.records import MOMENT
+from pastforward.cli.records import MOMENT, NEAR, TOPIC
 from pastforward.client import Moment
 from pastforward.client.fields import content_text, trial_fields
 from pastforward.client.trial import Miss, Trial
 from pastforward.columns.vocabulary import Scope, Semantics
 from pastforward.matching.conditions.printing import value_text
+from pastforward.matching.conditions.values import Circle
 from pastforward.settings import Settings
 
 MISSES = 5  # predicates that are shown
@@ -22,7 +23,8 @@ MISSES = 5  # predicates that are shown
 
 @click.command("try")
 @click.argument("condition")
-@click.option("--topic", default="", help="Dewey path such as 1.4.2; the root if left out.")
+@click.option("--topic", "topics", multiple=True, help=f"{TOPIC} Up to eight times.")
+@click.option("--near", type=NEAR, metavar="LON,LAT,METRES", help="Of what is published with --place in that circle.")
 @click.option("--scope", type=click.Choice(["overlap", "subtree"]), default="overlap")
 @click.option("--semantics", type=click.Choice(["classical", "symmetric", "intersect"]), default="classical")
 @click.option(
@@ -34,7 +36,8 @@ MISSES = 5  # predicates that are shown
 def trial(
     settings: Settings,
     condition: str,
-    topic: str,
+    topics: tuple[str, ...],
+    near: Circle | None,
     scope: str,
     semantics: str,
     since: Moment,
@@ -51,7 +54,8 @@ def trial(
     with open_client(settings) as client, Console(stderr=True).status("reading"):
         found = client.try_condition(
             condition,
-            topic=topic,
+            topic=topics or "",
+            near=near,
             scope=cast(Scope, scope),
             semantics=cast(Semantics, semantics),
             since=since,
@@ -82,11 +86,20 @@ def _print(found: Trial) -> None:
         if not cost.unselective
         else f", {cost.unselective} without anything to look it up by: tried for every publication"
     )
-    say(f"cost: {cost.disjuncts} alternatives, {cost.predicates} predicates{dear}")
+    parts = (_count(cost.disjuncts, "alternative"), _count(cost.predicates, "predicate"))
+    say(f"cost: {', '.join(parts)}{dear}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _missed(miss: Miss) -> str:
     met = "the attribute is absent" if miss.value is None else f"nearest {value_text(miss.value)}"
     by = "" if miss.distance is None else f", by {miss.distance:g}"
     nearest = "" if miss.nearest is None else f" ({miss.nearest.publication_id})"
-    return f"{miss.predicate}: {miss.count:,} times; {met}{by}{nearest}"
+    return f"{miss.predicate}: {_times(miss.count)}; {met}{by}{nearest}"

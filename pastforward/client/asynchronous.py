@@ -195,6 +195,12 @@ class AsyncHandle(AsyncStream[Notification]):
     async def replace(self, **changes: Any) -> None:
         await self._client._call(partial(self.handle.replace, **changes))
 
+    async def pause(self) -> None:
+        await self._client._call(self.handle.pause)
+
+    async def resume(self) -> None:
+        await self._client._call(self.handle.resume)
+
     async def extend(self, ends_at: Any) -> None:
         await self._client._call(self.handle.extend, ends_at)
 
@@ -264,6 +270,8 @@ class AsyncClient:
     subscribe = _subscription(Client.subscribe)
     replace = _subscription(Client.replace)
     extend = _subscription(Client.extend)
+    pause = _subscription(Client.pause)
+    resume = _subscription(Client.resume)
     unsubscribe = _call(Client.unsubscribe)
     subscriptions = _call(Client.subscriptions)
     subscription = _call(Client.subscription)
@@ -287,6 +295,7 @@ class AsyncClient:
 
     @property
     def bootstrap_servers(self) -> str:
+        """As of `Client`."""
         return self.client.bootstrap_servers
 
     async def _call(self, function: Callable[..., R], *arguments: Any) -> R:

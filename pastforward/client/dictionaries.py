@@ -19,6 +19,7 @@ import orjson
 from pastforward.client.arguments import check_where, checked_attributes, checked_body
 from pastforward.client.moments import micros
 from pastforward.columns.times import MAX_TIME, MIN_TIME
+from pastforward.matching.conditions.values import Point
 from pastforward.schemas import Publication, SchemaError, Subscription
 from pastforward.schemas.acceptance import check_name
 from pastforward.schemas.dewey_text import check_path
@@ -113,6 +114,10 @@ class PlainWriter:
                 continue
             if kind is int:
                 if not -_INTEGERS <= value < _INTEGERS:
+                    return False
+            elif kind is Point:
+                lon, lat = value.lon, value.lat
+                if type(lon) is not float or type(lat) is not float or not (-180 <= lon <= 180 and -90 <= lat <= 90):
                     return False
             elif kind is not float or not -_INTEGERS < value < _INTEGERS:  # as NaN is not either
                 return False

@@ -45,6 +45,8 @@ def subscription_fields(standing: Standing) -> dict[str, Any]:
         "where": condition_of(standing) or None,
         "semantics": record.semantics,
         "self_join": record.self_join or None,
+        "deliver": None if record.deliver == "content" else record.deliver,
+        "transitions": record.transitions or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -13,11 +13,12 @@ from pastforward.client.delivery import Receipt
 from pastforward.client.moments import Moment, seconds_of
 from pastforward.client.notification import Notification
 from pastforward.client.stream import Stream
+from pastforward.client.tokens import write_token
 from pastforward.errors import NotTaken, PastforwardError
 from pastforward.schemas import Subscription
 
 if TYPE_CHECKING:
-    from pastforward.client.client import Client
+    from pastforward.client.subscribing import Subscribing
 
 LOOK: Final = 1.0  # seconds without a notification until it is asked whether the subscription was refused
 PAUSE: Final = (0.005, 0.1)  # seconds between two looks at what the workers have done, at first and at most
@@ -31,17 +32,25 @@ class Handle:
     Iterating gives its own notifications, from before it was sent: none of the past is missed. Only one thread may iterate.
     """
 
-    def __init__(self, client: Client, subscription: Subscription, receipt: Receipt, begin: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        client: Subscribing,
+        subscription: Subscription,
+        receipt: Receipt,
+        begin: tuple[int, int],
+        model: type | None = None,
+    ) -> None:
         """`begin`: partition and offset of the notifications before the subscription was sent."""
         self._client = client
         self.subscription = subscription
-        self._receipt, self._begin = receipt, begin
+        self._receipt, self._begin, self._model = receipt, begin, model
         self._stream: Stream[Notification] | None = None
         self._taken, self._looked = False, time.monotonic()
         self._completion: Completion | None = None
 
     @property
     def subscription_id(self) -> str:
+        """What names the subscription, here and in its notifications."""
         return self.subscription.subscription_id
 
     @property
@@ -58,6 +67,14 @@ class Handle:
         other = self._client.replace(self.subscription_id, **changes)
         self.subscription, self._receipt = other.subscription, other._receipt
         self._taken, self._completion = False, None
+
+    def pause(self) -> None:
+        """It matches nothing until it is resumed."""
+        self.replace(paused=True)
+
+    def resume(self) -> None:
+        """What came during the pause and lies in its window is notified, as `past`."""
+        self.replace(paused=False)
 
     def extend(self, ends_at: Moment) -> None:
         """Another end of its window; None: no end."""
@@ -101,6 +118,11 @@ class Handle:
     # ------------------------------------------------------------ its notifications
 
     @property
+    def begin_token(self) -> str:
+        """The place before the subscription was sent: whoever reads on from there misses nothing of the past."""
+        return write_token(dict([self._begin]))
+
+    @property
     def token(self) -> str:
         """The place behind what was read last: `client.notifications(subscriber_id, after=token)` goes on there."""
         return self._reading().token
@@ -136,15 +158,17 @@ class Handle:
 
     @property
     def positions(self) -> dict[int, int]:
+        """By partition, the offset of the next notification."""
         return self._reading().positions
 
     @property
     def ended(self) -> bool:
+        """Whether the iterator or its client was closed."""
         return self._reading().ended
 
     def _reading(self) -> Stream[Notification]:
         if self._stream is None:
-            self._stream = self._client._own_notifications(self.subscription, self._begin)
+            self._stream = self._client._own_notifications(self.subscription, self._begin, self._model)
         return self._stream
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+import orjson
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from pastforward import topics
@@ -26,13 +27,16 @@ from pastforward.schemas import (
     decode_publication,
     decode_subscription,
 )
-from pastforward.schemas.acceptance import accept_publication, accept_subscription
+from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
 from pastforward.schemas.limits import MADE_UP
+from pastforward.schemas.quick import read_subscription
 from pastforward.settings import Settings
 
-State = Literal["live", "ended"]
+State = Literal["live", "paused", "ended"]
 CHUNK: Final = 10_000  # messages that are taken at once
 SILENCE: Final = 30.0  # seconds without an answer of the broker
+SHORT: Final = 1_000  # characters of a condition whose normal form is far below every limit
+EARLIER: Final = ("previous", "change")  # what may stand for an earlier publication, quoted or not
 KNOWN: Final = 10_000  # conditions that need not be read again: those of many subscriptions are the same
 
 
@@ -41,10 +45,21 @@ class Standing:
     """A subscription in force, as its record on the topic says it."""
 
     record: Subscription
-    version: str
-    arrived_at: Instant
+    order: tuple[int, int, int]
+    """Arrival in milliseconds, partition and offset of the record."""
     state: State
-    """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window."""
+    """`ended`: its window is over by this machine's clock. Late publications may still fall into it for a hot window. `paused`: it matches
+    nothing until it is resumed."""
+
+    @property
+    def version(self) -> str:
+        """Partition and offset of its record, as notifications carry it."""
+        return f"{self.order[1]}-{self.order[2]}"
+
+    @property
+    def arrived_at(self) -> Instant:
+        """When Kafka took the record."""
+        return Instant.of(self.order[0] * 1000)
 
     @property
     def subscription_id(self) -> str:
@@ -67,6 +82,9 @@ class Standing:
 @lru_cache(KNOWN)
 def accept_condition(where: str | None, self_join: bool) -> None:
     """Of a subscription whose other fields its decoder has checked."""
+    if where is not None and not self_join and len(where) < SHORT and not any(word in where for word in EARLIER):
+        normal_form(where)  # its size, and what is said of earlier publications, are all else that may be refused
+        return
     accept_subscription(Subscription("any", "any", where=where, self_join=self_join))
 
 
@@ -107,9 +125,9 @@ class Entries:
     def _accepted(self, key: bytes, value: bytes) -> Subscription | None:
         """The record; None: it was refused."""
         try:
-            read = decode_subscription(key, value, self._registry)
+            read = read_subscription(key, value) or decode_subscription(key, value, self._registry)
             assert isinstance(read, Subscription)
-            if isinstance(read.where, str | None):
+            if isinstance(read.where, str | None) and not (read.transitions or read.paused):
                 accept_condition(read.where, read.self_join)
             else:
                 accept_subscription(read)
@@ -122,9 +140,9 @@ def standing(entry: Entry, now: int) -> Standing | None:
     read = entry.record
     if read is None:
         return None
-    arrival, partition, offset = entry.order
-    state: State = "ended" if read.ends_at is not None and read.ends_at <= now else "live"
-    return Standing(read, f"{partition}-{offset}", Instant.of(arrival * 1000), state)
+    over = read.ends_at is not None and read.ends_at <= now
+    state: State = "ended" if over else "paused" if read.paused else "live"
+    return Standing(read, entry.order, state)
 
 
 class Listing:
@@ -196,6 +214,16 @@ class Listing:
             if read.publication_id is None:
                 read.publication_id = f"{MADE_UP}{message.partition()}-{message.offset()}"
             yield read
+
+    def names(self, topic: str) -> dict[str, str]:
+        """By path, what it is called. What is no such record is passed over."""
+        found: dict[str, str] = {}
+        for message in self._scan(topic, self._offsets.partitions(topic)):
+            try:
+                found[message.key().decode()] = str(orjson.loads(message.value())["name"])
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+        return found
 
     def dead_letters(self, since: int | None) -> Iterator[Refusal]:
         """Those that are there now, all or since a moment, of each partition in their order."""

@@ -29,6 +29,7 @@ class Instant(datetime):
 
     @property
     def micros(self) -> int:
+        """Since 1970, exactly."""
         return micros_of(self)
 
 

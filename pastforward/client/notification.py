@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pastforward.client.models import ContentError, Convert
 from pastforward.client.moments import Instant
 from pastforward.client.tokens import write_token
+from pastforward.errors import UserError
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import Content
 from pastforward.schemas import Notification as Record
@@ -18,11 +20,14 @@ class Notification:
     Two are equal when they are the same notification, however often it was read.
     """
 
-    __slots__ = ("_offset", "_partition", "record")
+    __slots__ = ("_convert", "_offset", "_partition", "_typed", "record")
 
-    def __init__(self, record: Record, partition: int, offset: int) -> None:
+    def __init__(self, record: Record, partition: int, offset: int, convert: Convert | None = None) -> None:
+        """`convert`: makes `data` of the attributes."""
         self.record = record
         self._partition, self._offset = partition, offset
+        self._convert = convert
+        self._typed: Any = None
 
     @property
     def token(self) -> str:
@@ -87,6 +92,31 @@ class Notification:
     def content(self) -> Content | None:
         """What was published; None: the subscription asks for ids alone."""
         return self.record.content
+
+    @property
+    def data(self) -> Any:
+        """The content as an instance of the `model` that was asked for. Raises `error`, if it is none."""
+        if self._convert is None:
+            raise UserError("data needs a class: give model= where notifications are asked for")
+        if self._typed is None:
+            try:
+                if self.record.content is None:
+                    raise ContentError(None, "the notification has no content: the subscription asks for ids alone")
+                self._typed = self._convert(self.record.content.attributes)
+            except ContentError as error:
+                self._typed = error
+        if isinstance(self._typed, ContentError):
+            raise self._typed
+        return self._typed
+
+    @property
+    def error(self) -> ContentError | None:
+        """Why the content is not what the model says; None: it is. The notification came all the same, and reading goes on."""
+        try:
+            self.data  # noqa: B018
+        except ContentError as error:
+            return error
+        return None
 
     def __getattr__(self, name: str) -> Any:
         """Fields that the record has beside those above."""

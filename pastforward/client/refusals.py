@@ -28,6 +28,7 @@ class Refusal:
         return None if self.letter.key is None else self.letter.key.decode("utf-8", "replace")
 
     def as_error(self) -> Refused:
+        """What `Handle.wait` raises of it."""
         return Refused(self.name or "", self.kind, self.reason)
 
     @property

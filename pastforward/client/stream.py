@@ -106,6 +106,7 @@ class Stream(Generic[T]):
 
     @property
     def ended(self) -> bool:
+        """Whether it or its client was closed."""
         return self._closed.is_set() or self._client_closed.is_set()
 
     def close(self) -> None:

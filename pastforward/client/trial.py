@@ -16,6 +16,7 @@ from pastforward.matching.conditions.normal_form import ALWAYS
 from pastforward.schemas import Publication
 from pastforward.schemas.acceptance import accept_publication, normal_form
 from pastforward.schemas.errors import SchemaError
+from pastforward.schemas.records import Where
 
 SHOWN: Final = 5
 
@@ -53,7 +54,7 @@ class Trial:
 class Asked:
     """What is tried. Times are not part of it: all that is looked at lies in the window."""
 
-    where: str | None
+    where: Where
     topic: str = ""
     scope: Scope = "overlap"
     semantics: Semantics = "classical"

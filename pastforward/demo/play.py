@@ -110,12 +110,20 @@ class Scene:
 
 
 def play(
-    settings: Settings, bootstrap: str, *, seconds: float | None, plain: bool, drivers: int, check: Callable[[], None]
+    settings: Settings,
+    bootstrap: str,
+    *,
+    seconds: float | None,
+    plain: bool,
+    drivers: int,
+    check: Callable[[], None],
+    address: str | None = None,
 ) -> Story:
-    """Until the time is over or a signal comes; `check` raises when the system behind it has failed."""
+    """Until the time is over or a signal comes; `check` raises when the system behind it has failed. `address`: of the console."""
     console = Console()
     with Client(bootstrap, settings=settings) as client:
         scene = Scene(client, drivers)
+        scene.story.address = address
         end = None if seconds is None else time.time() + seconds
         try:
             if plain or not console.is_terminal or not sys.stdout.isatty():

@@ -35,6 +35,7 @@ class Story:
     )
     lines: deque[Text] = field(default_factory=lambda: deque(maxlen=8))
     lit: dict[str, tuple[float, str]] = field(default_factory=dict)
+    address: str | None = None  # of the console
 
     def tell(self, notification: Notification, now: float, latency: float | None) -> None:
         phase = notification.phase
@@ -119,4 +120,5 @@ def _side(story: Story, now: float) -> RenderableType:
         "What happened before it came is its past; what happens while it is there is live.",
         "dim",
     )
-    return Panel(Group(numbers, Text(), *story.lines, Text(), signs, kinds, Text(), why), title="pastforward")
+    console = [] if story.address is None else [Text(), Text(f"In the browser: {story.address}", "bold")]
+    return Panel(Group(numbers, Text(), *story.lines, Text(), signs, kinds, Text(), why, *console), title="pastforward")

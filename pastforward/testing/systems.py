@@ -15,6 +15,7 @@ from pastforward.client import Client
 from pastforward.client.dictionaries import PlainWriter, new_names
 from pastforward.client.listing import Listing
 from pastforward.client.moments import Instant, now_micros
+from pastforward.client.naming import Names
 from pastforward.client.reader import CHUNK
 from pastforward.settings import Settings, load
 from pastforward.testing.clock import Clock, micros_of
@@ -76,6 +77,7 @@ class MemoryClient(Client):
         self._offsets, self._delivery, self._workers, self._rules = offsets, delivery, workers, rules
         self._listing = _Listing(system.settings, system.logs, offsets, self._now)
         self._plain, self._names = PlainWriter(), new_names()
+        self._book = Names(self._topics.names, self._listing, delivery)
         self._made_at = self._now()
 
     def _now(self) -> int:

@@ -134,8 +134,7 @@ def _log_reason(error: BaseException) -> None:
 
 def _lock(settings: Settings) -> Any:
     """One process per data directory: its files have one writer."""
-    directory = settings.data_dir / "worker"
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = settings.make_folder("worker")
     lock = (directory / "lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

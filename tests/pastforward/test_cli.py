@@ -16,7 +16,7 @@ import pytest
 
 from pastforward import Client, settings
 from pastforward.broker import Broker
-from pastforward.cli import root
+from pastforward.cli import HOMES, root
 from pastforward.cli.options import as_flags
 from pastforward.running import is_ours
 from pastforward.schemas import SchemaError, dead_letter, encode
@@ -29,7 +29,10 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 def all_commands(group: click.Group, *names: str) -> list[tuple[tuple[str, ...], click.Command]]:
     found: list[tuple[tuple[str, ...], click.Command]] = []
-    for name, command in group.commands.items():
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
         if isinstance(command, click.Group):
             found += all_commands(command, *names, name)
         found.append(((*names, name), command))
@@ -52,6 +55,20 @@ def test_all_names_of_the_documentation_exist() -> None:
             "try",
         ),
     }
+
+
+def test_the_list_says_of_each_command_what_it_says_of_itself() -> None:
+    lines = {name: line for name, (_, line) in HOMES.items()}
+    assert lines == {path[0]: each.get_short_help_str(200) for path, each in all_commands(root) if len(path) == 1}
+
+
+def test_help_imports_no_command() -> None:
+    """Together they take a second; numba alone takes half of that, and no command of a user of the topics needs it."""
+    code = "import sys; from pastforward.cli import root; {}; print(*sorted({{'numba', 'sqlglot', 'numpy', 'rich'}} & set(sys.modules)))"
+    lists = "root.get_help(__import__('click').Context(root))"
+    for action, expected in ((lists, ""), ("import pastforward.cli.records, pastforward.cli.status", "numpy rich")):
+        done = subprocess.run([sys.executable, "-c", code.format(action)], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
 
 
 @pytest.mark.parametrize(("path", "command"), [pytest.param(p, c, id=" ".join(p)) for p, c in all_commands(root)])

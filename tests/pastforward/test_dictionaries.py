@@ -150,3 +150,15 @@ def test_made_names_are_made_once() -> None:
         thread.join()
     assert len(set(found)) == 4000
     assert next(new_names())[:24] != found[0][:24]
+
+
+@given(st.floats(-200, 200), st.floats(-100, 100), st.booleans())
+def test_points_go_the_short_way(lon: float, lat: float, whole: bool) -> None:
+    """Positions come by the thousand."""
+    point = Point(int(lon), lat) if whole else Point(lon, lat)
+    written = PlainWriter().write({"attributes": {"place": point}})
+    if not whole and -180 <= lon <= 180 and -90 <= lat <= 90:
+        assert written is not None
+        assert decode_publication(b"p", written).attributes == {"place": point}
+    else:
+        assert written is None

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import pastforward
 from pastforward import settings
 from pastforward.broker import Broker
+from pastforward.schemas import DeadLetter, Notification, Subscription
 from tests.conftest import Command, StartWorker
 from tests.outside import Outside
 
 ROOT = Path(__file__).resolve().parents[2]
+# of notifications, refusals and subscriptions: fields of the records, which docs/wire-format.md describes
+FIELDS = {field.name for record in (Notification, Subscription, DeadLetter) for field in fields(record)} | {"record"}
 
 
 def test_the_settings_page_lists_every_setting_with_its_description() -> None:
@@ -79,3 +85,22 @@ def test_the_auction_of_the_page_on_the_workers_prints_what_it_shows(
             assert without_times(run("watch", "--best", "--count", str(seen))) == without_times(offers[:seen])
     outside.close()
     assert seen == len(offers)
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    """The reference is made of this."""
+    silent = []
+    for name in pastforward.__all__:
+        each = getattr(pastforward, name)
+        if not inspect.isclass(each):
+            continue
+        members = inspect.getmembers(each, lambda m: inspect.isfunction(m) or isinstance(m, property))
+        for attribute, member in members:
+            function = member.fget if isinstance(member, property) else member
+            if attribute.startswith("_") or not str(getattr(function, "__module__", "")).startswith(
+                "pastforward.client"
+            ):
+                continue
+            if not inspect.getdoc(function) and attribute not in FIELDS:
+                silent.append(f"{name}.{attribute}")
+    assert silent == []

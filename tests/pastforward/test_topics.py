@@ -26,9 +26,9 @@ def test_topics_are_created_as_documented_and_only_once(broker: Broker) -> None:
     admin = topics.connect(settings, broker.bootstrap)
     count, created = topics.ensure(settings, admin)
     assert count == 3
-    assert len(created) == 10
+    assert created == [plan.name for plan in topics.plan(settings)]
     there = topics.existing(admin)
-    assert (there["made.rendezvous"], there["made.directory"], there["made.backfill-requests"]) == (3, 1, 1)
+    assert (there["made.rendezvous"], there["made.directory"], there["made.names"]) == (3, 1, 1)
     week = 7 * 86_400_000
     rendezvous = config_of(admin, "made.rendezvous")
     assert rendezvous["retention.ms"] == str(week + 4 * 3_600_000)
@@ -69,6 +69,56 @@ def test_a_topic_with_the_senders_time_is_refused(broker: Broker) -> None:
     topics.wait_visible(admin, ["timed.publications"])
     with pytest.raises(UserError, match="LogAppendTime"):
         topics.ensure(settings, admin)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "why"),
+    [
+        ("publications", "compact", "would replace one another"),
+        ("publications", "compact,delete", "would be deleted"),
+        ("subscriptions", "delete", "would be deleted"),
+        ("live-changelog", "compact,delete", "would be deleted"),
+    ],
+)
+def test_a_topic_that_loses_what_is_needed_is_refused_with_what_to_do(
+    broker: Broker, name: str, policy: str, why: str
+) -> None:
+    prefix = f"policy.{name}.{policy.replace(',', '.')}."
+    settings = load({"topic_prefix": prefix, "partitions": 1}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    made = NewTopic(prefix + name, 1, config={**topics.STAMPED, topics.POLICY: policy})
+    for future in admin.create_topics([made]).values():
+        future.result()
+    topics.wait_visible(admin, [made.topic])
+    with pytest.raises(
+        UserError, match=rf"{why}; mend it: kafka-configs .*--entity-name {made.topic} .*cleanup.policy="
+    ):
+        topics.ensure(settings, admin)
+
+
+@pytest.mark.parametrize(
+    ("flags", "brokers", "expected"),
+    [
+        ({}, 1, (1, 1)),
+        ({}, 2, (2, 1)),
+        ({}, 3, (3, 2)),
+        ({}, 9, (3, 2)),
+        ({"replication": 5}, 9, (5, 4)),
+        ({"replication": 3, "min_insync_replicas": 1}, 3, (3, 1)),
+    ],
+)
+def test_copies_go_by_the_number_of_brokers(flags: dict[str, int], brokers: int, expected: tuple[int, int]) -> None:
+    assert topics.Copies.of(load(flags, environment={}), brokers) == expected
+
+
+def test_copies_that_cannot_be_made_are_refused_before_anything_is_made(broker: Broker) -> None:
+    settings = load({"topic_prefix": "copied.", "replication": 2}, environment={})
+    admin = topics.connect(settings, broker.bootstrap)
+    with pytest.raises(UserError, match="REPLICATION is 2, and the cluster has 1 brokers: set it to 1"):
+        topics.ensure(settings, admin)
+    with pytest.raises(UserError, match="MIN_INSYNC_REPLICAS is 2, and a topic has 1 copies"):
+        topics.ensure(load({"topic_prefix": "copied.", "min_insync_replicas": 2}, environment={}), admin)
+    assert not [name for name in topics.existing(admin) if name.startswith("copied.")]
 
 
 @pytest.mark.broker

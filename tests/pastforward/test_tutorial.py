@@ -14,7 +14,14 @@ from pastforward.broker import Broker
 from tests.conftest import ROOT, StartWorker
 
 PAGE = (ROOT / "docs/tutorial.md").read_text("utf-8")
-FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+MODELLING = (ROOT / "docs/modelling.md").read_text("utf-8")
+
+
+def files_of(page: str) -> dict[str, str]:
+    return dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+
+
+FILES = files_of(PAGE)
 
 
 @pytest.fixture
@@ -41,7 +48,7 @@ def run(directory: Path, *words: str, **environment: str) -> str:
 def test_every_block_is_a_file() -> None:
     assert PAGE.count("\n```") == 2 * len(FILES)
     assert set(FILES) == {
-        *("places.py", "drivers.py", "test_drivers.py", "main.py", "billing.py", "later.py"),
+        *("drivers.py", "test_drivers.py", "main.py", "billing.py", "typed.py", "later.py"),
     }
 
 
@@ -59,4 +66,18 @@ def test_its_programs_run(program: Path, broker: Broker, start_worker: StartWork
     system = {"PASTFORWARD_BOOTSTRAP_SERVERS": broker.bootstrap, "PASTFORWARD_TOPIC_PREFIX": "tutorial."}
     assert run(program, "main.py", **system) == "live\nanna live\n"
     assert run(program, "billing.py", **system) == "True\n"
+    assert run(program, "typed.py", **system) == "severity 2\n"
     assert run(program, "later.py", **system) == "live\n"
+
+
+@pytest.mark.broker
+def test_the_programs_about_modelling_run(tmp_path: Path, broker: Broker, start_worker: StartWorker) -> None:
+    start_worker(topic_prefix="modelling.", partitions=2).wait_ready()
+    system = {"PASTFORWARD_BOOTSTRAP_SERVERS": broker.bootstrap, "PASTFORWARD_TOPIC_PREFIX": "modelling."}
+    files = files_of(MODELLING)
+    assert MODELLING.count("\n```") == 2 * len(files)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run(tmp_path, "places.py", **system) == "Point(lon=8.55, lat=47.37)\n2.1.3.3 8\n"
+    assert run(tmp_path, "moving.py", **system) == ""
+    assert run(tmp_path, "names.py", **system) == "True roads/I-95/exit-4\n['roads/I-95', 'roads/I-95/exit-4']\n"

@@ -1,0 +1,1 @@
+"""The console in the browser: pages made here, without a build step; scripts only draw, and listen."""
