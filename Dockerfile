@@ -7,9 +7,11 @@ RUN for of in kafka spark; do \
     done
 
 FROM python:3.11-slim-bookworm
-RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless curl && rm -rf /var/lib/apt/lists/*
-WORKDIR /app
+RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
+RUN useradd --uid 10001 --create-home pastforward && install --directory --owner pastforward /data /history /opt/pastforward
+WORKDIR /source
 COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
+COPY docker docker
 COPY pastforward pastforward
 COPY columns columns
 COPY streams streams
@@ -18,9 +20,14 @@ COPY schemas schemas
 COPY matching matching
 COPY spark_batch spark_batch
 COPY gateway gateway
-RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[spark,serve]' && python -m pastforward.preparation.kernels
+# As the user who runs it: Numba takes kernels only from a folder that it may write to.
+RUN chown -R pastforward /source
+USER pastforward
+RUN docker/install /opt/pastforward
 COPY --from=jars /jars /jars
-ENV PASTFORWARD_JARS_DIR=/jars PASTFORWARD_DATA_DIR=/data
+WORKDIR /data
+ENV PATH=/opt/pastforward/bin:$PATH PASTFORWARD_JARS_DIR=/jars PASTFORWARD_DATA_DIR=/data
 VOLUME /data
-ENTRYPOINT ["pastforward"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=24 CMD ["/source/docker/healthy"]
+ENTRYPOINT ["/source/docker/entrypoint"]
 CMD ["worker"]

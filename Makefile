@@ -1,4 +1,4 @@
-# `make run` and `make test` do all their set-up themselves. Needs Python 3.11 or 3.12, Java 17, Maven and make.
+# `make run` and `make test` do all their set-up themselves. Needs Python 3.11 to 3.13, Java 17, Maven and make.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 PACKAGES := columns matching state schemas streams spark_batch gateway
 KERNELS := $(shell find $(PACKAGES) -name '*.py')
 OTHERS := $(shell find papers benchmarks -name '*.py')
@@ -21,15 +21,15 @@ help: ## what there is
 
 # What `make run` needs: without Spark, and without what only developers use.
 $(VENV)/product: pyproject.toml setup.py constraints.txt
-	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || \
-	  { echo "Python 3.11 or 3.12 is needed: install it (Debian: apt-get install python3.11 python3.11-venv), or set PYTHON=…" >&2; exit 1; }
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "Python 3.11, 3.12 or 3.13 is needed: install it (Debian: apt-get install python3.11 python3.11-venv), or set PYTHON=…" >&2; exit 1; }
 	@echo "installing packages into $(VENV)"
 	@"$(PYTHON)" -m venv $(VENV)
-	@$(PIP) --editable '.[serve]'
+	@$(PIP) --editable '.[worker,serve]'
 	@touch $@
 
 # By name, as the project itself must stay as it is: kernels may be compiled meanwhile.
-EXTRAS := import tomllib; of = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*of['spark'], *of['dev'])
+EXTRAS := import tomllib; of = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*(each for each in of['spark'] + of['dev'] if not each.startswith('pastforward')))
 $(VENV)/ready: $(VENV)/product papers/pyproject.toml benchmarks/pyproject.toml
 	@echo "installing Spark and tools into $(VENV)"
 	@$(PIP) $$($(BIN)/python -c "$(EXTRAS)")

@@ -134,8 +134,6 @@ def contenders(count: int) -> dict[str, dict[str, tuple[Callable[[], object], in
         Rendezvous("publications", 0, row, row, 1, (0,), schemas.canonical_publication(record, 0, row, row, None))
         for row, record in enumerate(few)
     ]
-    told, told_columns = notifications(count)
-    written = schemas.encode_notifications(told_columns)
 
     def apache_read() -> object:
         reader = avro.io.DatumReader(apache)
@@ -181,13 +179,22 @@ def contenders(count: int) -> dict[str, dict[str, tuple[Callable[[], object], in
             "one by one": (lambda: [schemas.decode_rendezvous(value) for value in handed_on[: len(few)]], len(few)),
             "chunks": (lambda: schemas.decode_rendezvous_chunk(handed_on), count),
         },
+    }
+
+
+def notified(count: int) -> dict[str, dict[str, tuple[Callable[[], object], int]]]:
+    """The same of notifications."""
+    records, columns = notifications(count)
+    few = records[: max(1, count // 10)]
+    written = schemas.encode_notifications(columns)
+    return {
         "notifications, columns to Avro": {
-            "one by one": (lambda: [schemas.encode(record) for record in told[: len(few)]], len(few)),
-            "chunks": (lambda: schemas.encode_notifications(told_columns), count),
+            "one by one": (lambda: [schemas.encode(record) for record in few], len(few)),
+            "chunks": (lambda: schemas.encode_notifications(columns), count),
         },
         "notifications, columns to JSON": {
-            "one by one": (lambda: [schemas.encode(record, "json") for record in told[: len(few)]], len(few)),
-            "chunks": (lambda: schemas.encode_notifications(told_columns, "json"), count),
+            "one by one": (lambda: [schemas.encode(record, "json") for record in few], len(few)),
+            "chunks": (lambda: schemas.encode_notifications(columns, "json"), count),
         },
         "notifications, Avro to columns": {
             "one by one": (lambda: [schemas.decode_notification(value) for value in written[: len(few)]], len(few)),
@@ -205,7 +212,7 @@ def outgoing(count: int) -> dict[str, dict[str, tuple[Callable[[], object], int]
     text = Texts.of(values)
     names = [(record.publication_id or "").encode() for record in records]
     name, version, topic = Texts.of(names), Texts.of([b"2-1735"] * count), Texts.of([b"1.4.2"] * count)
-    parts = [array for column in (name, version, name, topic) for array in column.for_kernel()]
+    parts = (name.for_kernel(), version.for_kernel()), (name.for_kernel(), topic.for_kernel())
     scratch, ids = np.empty(1024, np.uint8), np.empty(sha256.ID * count, np.uint8)
 
     def hashed() -> object:
@@ -229,7 +236,7 @@ def outgoing(count: int) -> dict[str, dict[str, tuple[Callable[[], object], int]
         },
         "ids of notifications": {
             "hashlib": (hashed, count),
-            "chunks": (lambda: sha256.notification_ids(scratch, ids, offset, ids[:0], *parts, offset), count),
+            "chunks": (lambda: sha256.notification_ids(scratch, ids, offset, offset, *parts, ids[:0]), count),
         },
         "batches for the broker": {
             "objects, and aiokafka's append": (appended, count),
@@ -241,7 +248,7 @@ def outgoing(count: int) -> dict[str, dict[str, tuple[Callable[[], object], int]
 def measure(records: int, seconds: float) -> list[dict[str, Any]]:
     return [
         {"task": task, "contender": name, "records": count, "us_per_record": best_of(action, count, seconds)}
-        for task, rows in {**contenders(records), **outgoing(records)}.items()
+        for task, rows in {**contenders(records), **notified(records), **outgoing(records)}.items()
         for name, (action, count) in rows.items()
     ]
 

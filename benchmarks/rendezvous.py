@@ -106,7 +106,7 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
     try:
         worker.wait_ready()
         bench.consumed(worker, {names.subscriptions: taken}, f"taking subscriptions, {scheme}")
-        _settled(worker, names.rendezvous)
+        _seconds_until_matched(worker, names.rendezvous)
     finally:
         worker.stop()
     # while no worker runs: what it took meanwhile would not be in its time
@@ -116,7 +116,7 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
         worker.wait_ready()
         began = time.perf_counter()
         bench.consumed(worker, {names.publications: published}, f"publications, {scheme}")
-        took = _settled(worker, names.rendezvous) - began
+        took = _seconds_until_matched(worker, names.rendezvous) - began
         notified = int(worker.counter("notifications"))
     finally:
         worker.stop()
@@ -125,7 +125,7 @@ def run_scheme(bench: Bench, scheme: str, catalog: Path) -> Cost:
     return Cost(scheme, sum(kept) / taken, copies / published, spread, published / took, notified / took, notified)
 
 
-def _settled(worker: Worker, topic: str) -> float:
+def _seconds_until_matched(worker: Worker, topic: str) -> float:
     """Until the matcher has done all that is in the rendezvous log: when that was. Ticks, one a second and partition, do not count."""
     since = None
     while since is None or time.perf_counter() < since + STILL:
@@ -285,7 +285,7 @@ def run_change(bench: Bench, catalog: Path) -> list[Change]:
     worker = bench.worker(settings, **{"hot-window": "10s"})
     worker.wait_ready()
     bench.consumed(worker, {names.subscriptions: held}, "taking the subscriptions")
-    _settled(worker, names.rendezvous)
+    _seconds_until_matched(worker, names.rendezvous)
     listener = Listener(bench.broker.bootstrap, names.notifications, settings.partitions)
     traffic = Traffic(bench.broker.bootstrap, names.publications, bench.count(RATE))
     moments: list[tuple[str, float, float]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pastforward.columns import extras
 from pastforward.matching.conditions.condition import Condition
 from pastforward.matching.conditions.errors import ConditionError
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
@@ -22,5 +23,6 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
+        extras.need("worker", f"pastforward.matching.{name}")
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,12 +21,12 @@ DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
 LARGE: Final = (
     4 << 20
-)  # an input record may have 1 MiB; with its envelope, as a dead letter or told to somebody, it is larger
+)  # an input record may have 1 MiB; with its envelope, as a dead letter or in a notification, it is larger
 LARGEST: Final = 9 << 20  # an auction is kept with the publication before it, each of them up to LARGE
 TOLD: Final = 12 << 20  # a notification carries what an input record holds, in JSON if so wished
 TIMEOUT: Final = 15.0  # seconds for a request to the broker
 ANSWER: Final = 5.0  # seconds for one that can be made again
-CONNECT_TRIES: Final = 3  # of a second each: whoever waits at a keyboard is told within five
+CONNECT_TRIES: Final = 3  # of a second each: who waits at a keyboard gets an answer within five seconds
 # a partition that was just created, or whose broker just came back, is led within the next moments
 UNLED: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -178,7 +178,7 @@ def _copies(settings: Settings, admin: AdminClient) -> Copies:
     return Copies.of(settings, len(admin.list_topics(timeout=TIMEOUT).brokers))
 
 
-# Of a consumer that reads what is committed, up to the end, and is told of the end: it is known when a fetch comes back with nothing.
+# Of a consumer that reads what is committed, up to the end, and is notified of the end: it is known when a fetch comes back with nothing.
 TO_THE_END: Final = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,

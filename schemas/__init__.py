@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pastforward.columns import extras
 from pastforward.columns.texts import Texts
 from pastforward.columns.times import NEVER
 from pastforward.schemas.codec import (
@@ -56,12 +57,12 @@ if TYPE_CHECKING:
         encode_rendezvous_subscriptions,
     )
     from pastforward.schemas.chunks import (
-        decode_notifications,
         decode_publications,
         decode_rendezvous_chunk,
         decode_subscriptions,
     )
     from pastforward.schemas.entries import attributes_of
+    from pastforward.schemas.notification_chunks import decode_notifications
     from pastforward.schemas.notification_writer import encode_notifications
     from pastforward.schemas.warm import compile_kernels
 
@@ -122,7 +123,7 @@ __all__ = [
 _LAZY = {
     "attributes_of": "pastforward.schemas.entries",
     "compile_kernels": "pastforward.schemas.warm",
-    "decode_notifications": "pastforward.schemas.chunks",
+    "decode_notifications": "pastforward.schemas.notification_chunks",
     "decode_publications": "pastforward.schemas.chunks",
     "decode_rendezvous_chunk": "pastforward.schemas.chunks",
     "decode_subscriptions": "pastforward.schemas.chunks",
@@ -136,5 +137,6 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
+        extras.need("worker", f"pastforward.schemas.{name}")
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

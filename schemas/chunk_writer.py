@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.texts import Texts, as_kernel
-from pastforward.columns.times import NEVER
 from pastforward.matching.conditions.normal_form import NormalForm
 from pastforward.schemas.codec import Registry, avro_header
 from pastforward.schemas.columns import (
@@ -23,9 +21,9 @@ from pastforward.schemas.columns import (
     SubscriptionColumns,
 )
 from pastforward.schemas.condition_bytes import condition_bytes
-from pastforward.schemas.contents import branch_of_tag, header_bytes, joined_bytes
+from pastforward.schemas.contents import attribute_arrays, header_bytes
 from pastforward.schemas.errors import SchemaError
-from pastforward.schemas.kernels import write
+from pastforward.schemas.kernels import write, write_rendezvous
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
 
 Bytes = npt.NDArray[np.uint8]
@@ -53,26 +51,22 @@ def encode_rendezvous_publications(
     """
     header = header_bytes(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
-    attributes = columns.attributes
-    names = [name.encode() for name in attributes.names]
-    name_start = np.array([0, *accumulate(map(len, names))], dtype=np.int64)
+    entries = attribute_arrays(columns.attributes)
     forms = Texts.of([condition_bytes(where[row]) if row in where else None for row in rows.tolist()] if where else ())
     texts = (columns.publication_id, columns.publisher_id, columns.topic, columns.best_attribute, columns.body)
     size = _size(rows, header, partitions, forms, texts)
-    size += write.attribute_bytes_of(
-        rows, attributes.start, name_start, attributes.name, attributes.length, _ENTRY
-    )  # fmt: skip
+    size += write.attribute_bytes_of(rows, entries, _ENTRY)
     out, ends = np.empty(size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
-    write.write_publications(
-        out, ends, rows, header, FROM_PUBLICATIONS, PUBLICATION, NEVER, branch_of_tag(), columns.partition, columns.offset,
-        columns.arrived_at, routing_version,
-        as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32), attributes.heap,
-        columns.publication_id.at, columns.publication_id.length, columns.publisher_id.at, columns.publisher_id.length,
-        columns.topic.at, columns.topic.length, columns.published_at, columns.expires_at, columns.best,
-        columns.best_attribute.at, columns.best_attribute.length, columns.self_join, attributes.start,
-        joined_bytes(names), name_start, attributes.name, attributes.tag, attributes.bits, attributes.length,
-        forms.heap, forms.at, forms.length, columns.body.at, columns.body.length,
-    )  # fmt: skip
+    write_rendezvous.write_publications(
+        out,
+        ends,
+        rows,
+        (header, FROM_PUBLICATIONS, PUBLICATION, *_way(columns, routing_version, partitions_start, partitions)),
+        _places(texts),
+        (columns.published_at, columns.expires_at, columns.best, columns.self_join),
+        entries,
+        forms.for_kernel(),
+    )
     return _checked(_cut(out, ends), ends)
 
 
@@ -92,17 +86,47 @@ def encode_rendezvous_subscriptions(
     header = header_bytes(avro_header("rendezvous", registry))
     rows = as_kernel(rows, np.int64)
     forms = Texts.of(where)
-    size = _size(rows, header, partitions, forms, (columns.subscription_id, columns.subscriber_id, columns.topic))
+    texts = (columns.subscription_id, columns.subscriber_id, columns.topic)
+    size = _size(rows, header, partitions, forms, texts)
     out, ends = np.empty(size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
-    write.write_subscriptions(
-        out, ends, rows, header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, NEVER, columns.partition, columns.offset,
-        columns.arrived_at, routing_version, as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32),
-        columns.topic.heap, columns.subscription_id.at, columns.subscription_id.length, columns.subscriber_id.at,
-        columns.subscriber_id.length, columns.topic.at, columns.topic.length, columns.scope, columns.starts_at,
-        columns.ends_at, columns.time, forms.heap, forms.at, forms.length, columns.semantics, columns.self_join,
-        columns.deliver, columns.transitions, columns.paused, as_kernel(set_versions, np.int64),
-    )  # fmt: skip
+    write_rendezvous.write_subscriptions(
+        out,
+        ends,
+        rows,
+        (header, FROM_SUBSCRIPTIONS, SUBSCRIPTION, *_way(columns, routing_version, partitions_start, partitions)),
+        columns.topic.heap,
+        _places(texts),
+        (
+            columns.starts_at,
+            columns.ends_at,
+            columns.scope,
+            columns.time,
+            columns.semantics,
+            columns.self_join,
+            columns.deliver,
+            columns.transitions,
+            columns.paused,
+            as_kernel(set_versions, np.int64),
+        ),
+        forms.for_kernel(),
+    )
     return _checked(_cut(out, ends), ends)
+
+
+def _places(texts: Sequence[Texts]) -> tuple[npt.NDArray[np.generic], ...]:
+    """In one tuple: Numba unpacks tuples within a tuple more slowly."""
+    return tuple(array for text in texts for array in (text.at, text.length))
+
+
+def _way(
+    columns: PublicationColumns | SubscriptionColumns,
+    routing_version: int,
+    partitions_start: Longs,
+    partitions: npt.NDArray[np.int32],
+) -> tuple[Any, ...]:
+    """Where the records come from, and where they go."""
+    goes = as_kernel(partitions_start, np.int64), as_kernel(partitions, np.int32)
+    return columns.partition, columns.offset, columns.arrived_at, routing_version, *goes
 
 
 def _size(rows: Longs, header: Bytes, partitions: npt.NDArray[np.int32], forms: Texts, texts: Sequence[Texts]) -> int:

@@ -1,5 +1,5 @@
 """Whole chunks at once: what a router and a matcher call. None of these functions raises on bad input; `errors` tells. An exception that
-nobody has foreseen is the error of the record that causes it (`_contained`); only faults of the machine (`errors.is_fault`) are raised.
+nobody has foreseen is the error of the record that causes it (`contained`); only faults of the machine (`errors.is_fault`) are raised.
 
 A chunk is what one poll of one partition gave: keys, values, offsets, and the times Kafka gave the records (microseconds).
 """
@@ -7,39 +7,31 @@ A chunk is what one poll of one partition gave: keys, values, offsets, and the t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from pastforward.columns.texts import as_kernel
-from pastforward.columns.vocabulary import DELIVERIES, PUBLISHED, SCOPES, SEMANTICS, TIME_BASES, TRANSITIONS, VALID
+from pastforward.columns.vocabulary import DELIVERIES, PUBLISHED, SCOPES, SEMANTICS, TIME_BASES, VALID
 from pastforward.matching.conditions.normal_form import NormalForm
-from pastforward.matching.conditions.values import Value
-from pastforward.schemas import codec, condition_fields, plain, program, value_fields
+from pastforward.schemas import codec, condition_fields, plain, program
 from pastforward.schemas.chunk_reader import ChunkReader
 from pastforward.schemas.codec import Registry
 from pastforward.schemas.columns import (
-    AboutEntities,
-    Contents,
     Longs,
-    NotificationColumns,
     PublicationColumns,
     RendezvousColumns,
     SubscriptionColumns,
 )
-from pastforward.schemas.contents import contents_of
 from pastforward.schemas.errors import SchemaError, refusal
 from pastforward.schemas.forms import Forms
 from pastforward.schemas.kernels.columns import NULL_LONG
 from pastforward.schemas.kernels.finish import fill_input, fill_rendezvous, finish_rows
-from pastforward.schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_NOTIFICATION_BYTES, MAX_RECORD_BYTES
+from pastforward.schemas.limits import MADE_UP, MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from pastforward.schemas.records import (
     CanonicalPublication,
     CanonicalSubscription,
-    Content,
     EntityWithdrawal,
-    Notification,
     Publication,
     Rendezvous,
     Subscription,
@@ -67,7 +59,7 @@ C = TypeVar("C", bound=_Read)
 _EMPTY = b""  # no record of any kind: it is refused by every reader
 
 
-def _contained(read: Callable[[slice, Values, bool], C], values: Values) -> C:
+def contained(read: Callable[[slice, Values, bool], C], values: Values) -> C:
     """What `read` returns for a chunk. It is given the rows, their values, and whether to use kernels.
 
     If it raises, each record is read alone, to find those that cause it; they are errors, and the chunk is read again without them.
@@ -97,9 +89,9 @@ def _input(
     arrived_at: Longs,
     registry: Registry | None,
 ) -> C:
-    """`_contained` for a chunk of an input topic."""
+    """`contained` for a chunk of an input topic."""
     offset, arrived_at = as_kernel(offset, np.int64), as_kernel(arrived_at, np.int64)
-    return _contained(
+    return contained(
         lambda rows, values, kernels: read(
             keys[rows], values, partition, offset[rows], arrived_at[rows], registry, kernels
         ),
@@ -166,7 +158,7 @@ def _publications(
         reader.texts(program.BODY),
         reader.smalls[program.IS_ENTITY].view(np.bool_),
         withdrawn,
-        sorted(reader.errors, key=_row),
+        sorted(reader.errors, key=row_of),
     )
 
 
@@ -208,12 +200,7 @@ def _subscriptions(
 
     reader.read_rest(lambda row: codec.decode_subscription(keys[row], values[row], registry), put)
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
-    for row in np.flatnonzero((begin != NULL_LONG) & (end != NULL_LONG) & (end < begin)).tolist():
-        try:
-            plain.check_window(int(begin[row]), int(end[row]), "starts_at", "ends_at")
-        except SchemaError as error:
-            reader.fail(row, error)
-            where[row] = None
+    _check_windows(reader, where)
     reader.seal()
     _fill_input(reader, arrived_at)
     time, transitions = reader.smalls[program.TIME], reader.smalls[program.TRANSITIONS].view(np.bool_)
@@ -237,12 +224,22 @@ def _subscriptions(
         reader.smalls[program.DELIVER],
         transitions,
         reader.smalls[program.PAUSED].view(np.bool_),
-        sorted(reader.errors, key=_row),
+        sorted(reader.errors, key=row_of),
     )
 
 
+def _check_windows(reader: ChunkReader, where: list[Where]) -> None:
+    begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
+    for row in np.flatnonzero((begin != NULL_LONG) & (end != NULL_LONG) & (end < begin)).tolist():
+        try:
+            plain.check_window(int(begin[row]), int(end[row]), "starts_at", "ends_at")
+        except SchemaError as error:
+            reader.fail(row, error)
+            where[row] = None
+
+
 def decode_rendezvous_chunk(values: Sequence[bytes], registry: Registry | None = None) -> RendezvousColumns:
-    return _contained(lambda _, values, kernels: _rendezvous(values, registry, kernels), values)
+    return contained(lambda _, values, kernels: _rendezvous(values, registry, kernels), values)
 
 
 def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool) -> RendezvousColumns:
@@ -265,9 +262,7 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
     kind = reader.smalls[program.BRANCH]
     begin, end = reader.longs[program.BEGIN], reader.longs[program.END]
     version = reader.longs[program.VERSION : program.VERSION + 3]
-    fill_rendezvous(
-        reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version
-    )  # fmt: skip
+    fill_rendezvous(reader.result, kind, program.SUBSCRIBE, program.WITHDRAW, reader.longs, begin, end, version)
     return RendezvousColumns(
         reader.ok(),
         kind,
@@ -284,15 +279,7 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
         begin,
         end,
         reader.smalls[program.SELF_JOIN].view(np.bool_),
-        Forms(
-            reader.data,
-            reader.text_at[program.WHERE],
-            reader.text_length[program.WHERE],
-            reader.result,
-            reader.definitions,
-            kind == program.SUBSCRIBE,
-            known,
-        ),
+        _forms(reader, known),
         version[0].astype(np.int32),
         version[1],
         version[2],
@@ -309,8 +296,14 @@ def _rendezvous(values: Sequence[Any], registry: Registry | None, kernels: bool)
         reader.smalls[program.REPLACED].view(np.bool_),
         reader.texts(program.SET_VERSION),
         reader.texts(program.ENTITY),
-        sorted(reader.errors, key=_row),
+        sorted(reader.errors, key=row_of),
     )
+
+
+def _forms(reader: ChunkReader, known: dict[int, NormalForm | None]) -> Forms:
+    at, length = reader.text_at[program.WHERE], reader.text_length[program.WHERE]
+    subscribes = reader.smalls[program.BRANCH] == program.SUBSCRIBE
+    return Forms(reader.data, at, length, reader.result, reader.definitions, subscribes, known)
 
 
 def _put_canonical(
@@ -394,7 +387,7 @@ def _input_where(reader: ChunkReader) -> list[Where]:
     return where
 
 
-def _row(error: tuple[int, SchemaError]) -> int:
+def row_of(error: tuple[int, SchemaError]) -> int:
     return error[0]
 
 
@@ -406,97 +399,3 @@ def _put_long(reader: ChunkReader, column: int, row: int, value: int | None) -> 
 def _fill_input(reader: ChunkReader, arrived_at: Longs) -> None:
     topics, longs = reader.text_length[program.TOPIC], reader.longs
     fill_input(reader.result, topics, longs[program.BEGIN], longs[program.END], arrived_at)
-
-
-def _carried(contents: dict[int, Content], rows: int) -> tuple[Contents, Longs]:
-    carries = np.full(rows, -1, dtype=np.int64)
-    carries[list(contents)] = np.arange(len(contents))
-    return contents_of(list(contents.values())), carries
-
-
-@dataclass(slots=True)
-class _Notifications:
-    columns: NotificationColumns
-    errors: list[tuple[int, SchemaError]]
-
-
-def decode_notifications(
-    values: Sequence[bytes], registry: Registry | None = None
-) -> tuple[NotificationColumns, list[tuple[int, SchemaError]]]:
-    """Rows in error hold nothing."""
-    found = _contained(lambda _, values, kernels: _notifications(values, registry, kernels), values)
-    return found.columns, found.errors
-
-
-def _notifications(values: Sequence[Any], registry: Registry | None, kernels: bool) -> _Notifications:
-    reader = ChunkReader("notification", values, MAX_NOTIFICATION_BYTES, (), 0, kernels)
-    reader.read(values, registry, json=False)
-    earlier: dict[int, tuple[str, ...]] = {}
-    best: dict[int, Value] = {}
-    contents: dict[int, Content] = {}
-    # Of both fields one byte says that there is nothing: an array without blocks, the first branch of a union.
-    filled = (reader.text_length[program.EARLIER] > 1) | (reader.text_length[program.VALUE] > 1)
-    filled |= reader.text_length[program.CONTENT] >= 0
-    for row in np.flatnonzero(filled & reader.ok()).tolist():
-        if reader.text_length[program.EARLIER, row] > 1:
-            earlier[row] = tuple(reader.part_reader(row, "earlier_ids")(reader.part(program.EARLIER, row), 0))
-        try:
-            if reader.text_length[program.VALUE, row] > 1:
-                raw = reader.part_reader(row, "value")(reader.part(program.VALUE, row), 0)
-                best[row] = value_fields.attribute_value(raw, "value")
-            if reader.text_length[program.CONTENT, row] >= 0:
-                # the field is a union, whose second branch was read
-                raw = reader.part_reader(row, "content")(b"\x02" + reader.part(program.CONTENT, row), 0)
-                contents[row] = plain.content(raw, "content")
-        except SchemaError:
-            reader.leave(row)
-            for known in (earlier, best, contents):
-                known.pop(row, None)
-
-    def put(row: int, record: Notification) -> None:
-        reader.put_text(program.NOTIFICATION, row, record.notification_id)
-        reader.put_text(program.SUBSCRIPTION, row, record.subscription_id)
-        reader.put_text(program.SUBSCRIPTION_VERSION, row, record.subscription_version)
-        reader.put_text(program.ID, row, record.publication_id)
-        reader.put_text(program.PARTY, row, record.recipient_id)
-        reader.put_text(program.TOPIC, row, record.topic)
-        reader.smalls[program.ROLE, row] = ("subscriber", "publisher").index(record.role)
-        reader.smalls[program.PHASE, row] = ("past", "live", "backfill", "best").index(record.phase)
-        reader.longs[program.BEGIN, row] = record.published_at
-        reader.longs[program.MATCHED_AT, row] = record.matched_at
-        if record.earlier_ids:
-            earlier[row] = record.earlier_ids
-        if record.value is not None:
-            best[row] = record.value
-        if record.content is not None:
-            contents[row] = record.content
-        if record.transition is not None:
-            reader.smalls[program.TRANSITION, row] = 1 + TRANSITIONS.index(record.transition)
-        reader.put_text(program.SET_VERSION, row, record.set_version)
-        reader.put_text(program.PUBLICATION_VERSION, row, record.publication_version)
-
-    reader.read_rest(lambda row: codec.decode_notification(values[row], registry), put)
-    reader.seal()
-    if reader.errors:
-        reader.longs[:, ~reader.ok()] = 0
-    found = NotificationColumns(
-        reader.texts(program.NOTIFICATION),
-        reader.texts(program.SUBSCRIPTION),
-        reader.texts(program.SUBSCRIPTION_VERSION),
-        reader.texts(program.ID),
-        reader.texts(program.PARTY),
-        reader.smalls[program.ROLE],
-        reader.texts(program.TOPIC),
-        reader.longs[program.BEGIN],
-        reader.longs[program.MATCHED_AT],
-        reader.smalls[program.PHASE],
-        earlier,
-        best,
-        *_carried(contents, len(reader)),
-        AboutEntities(
-            reader.smalls[program.TRANSITION],
-            reader.texts(program.SET_VERSION),
-            reader.texts(program.PUBLICATION_VERSION),
-        ),
-    )
-    return _Notifications(found, sorted(reader.errors, key=_row))

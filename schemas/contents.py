@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from pastforward.columns.attributes import Attributes
 from pastforward.columns.texts import Texts, as_kernel
 from pastforward.columns.times import NEVER
 from pastforward.matching import Condition
@@ -107,43 +108,48 @@ def carried(columns: NotificationColumns, format: Format) -> tuple[Bytes, Longs,
 
 def encode_contents(contents: Contents, rows: Longs, format: Format) -> tuple[Bytes, Longs]:
     """Of some rows, one behind the other, and where each ends, after a zero."""
-    attributes = contents.attributes
-    names = [name.encode() for name in attributes.names]
-    name_start = np.array([0, *accumulate(map(len, names))], dtype=np.int64)
-    heap, start = as_kernel(attributes.heap, np.uint8), as_kernel(attributes.start, np.int64)
-    name, length = as_kernel(attributes.name, np.int32), as_kernel(attributes.length, np.int32)
-    tag, bits = as_kernel(attributes.tag, np.uint8), as_kernel(attributes.bits, np.int64)
+    attributes = attribute_arrays(contents.attributes)
     rows = as_kernel(rows, np.int64)
-    texts = [each.for_kernel() for each in (contents.where, contents.body, contents.publisher_id)]
-    rest = (*(part for text in texts for part in text), as_kernel(contents.expires_at, np.int64))
-    text_bytes = sum(write.text_bytes_of(text[2], rows) for text in texts)
+    texts = tuple(each.for_kernel() for each in (contents.where, contents.body, contents.publisher_id))
+    expires_at = as_kernel(contents.expires_at, np.int64)
+    text_bytes = sum(write.text_bytes_of(length, rows) for _, _, length in texts)
     ends = np.zeros(len(rows) + 1, dtype=np.int64)
     if format == "json":
         size = _ESCAPED * text_bytes + len(rows) * _JSON_AROUND
-        size += _ESCAPED * write.attribute_bytes_of(rows, start, name_start, name, length, _JSON_ENTRY // _ESCAPED)
+        size += _ESCAPED * write.attribute_bytes_of(rows, attributes, _JSON_ENTRY // _ESCAPED)
         out = np.empty(size, dtype=np.uint8)
-        kernels.write_json_contents(
-            out, ends, rows, NEVER, *_words(), _numbers(rows, start, tag, bits, length, heap), heap, start,
-            joined_bytes(names), name_start, name, tag, bits, length, *rest,
-        )  # fmt: skip
+        numbers = _numbers(rows, attributes)
+        kernels.write_json_contents(out, ends, rows, _words(), numbers, attributes, texts, expires_at)
     else:
-        size = text_bytes + len(rows) * _AROUND
-        size += write.attribute_bytes_of(rows, start, name_start, name, length, _ENTRY)
+        size = text_bytes + len(rows) * _AROUND + write.attribute_bytes_of(rows, attributes, _ENTRY)
         out = np.empty(size, dtype=np.uint8)
-        kernels.write_contents(
-            out, ends, rows, NEVER, branch_of_tag(), heap, start, joined_bytes(names), name_start, name, tag, bits, length,
-            *rest,
-        )  # fmt: skip
+        kernels.write_contents(out, ends, rows, attributes, texts, expires_at)
     return out, ends
 
 
-def _numbers(rows: Longs, start: Longs, tag: Bytes, bits: Longs, length: npt.NDArray[np.int32], heap: Bytes) -> Bytes:
+def attribute_arrays(attributes: Attributes) -> tuple[Any, ...]:
+    """What kernels take of attributes to write them: the entries, the names' bytes and where each begins, the branch of each tag."""
+    names = [name.encode() for name in attributes.names]
+    return (
+        as_kernel(attributes.heap, np.uint8),
+        as_kernel(attributes.start, np.int64),
+        as_kernel(attributes.name, np.int32),
+        as_kernel(attributes.tag, np.uint8),
+        as_kernel(attributes.bits, np.int64),
+        as_kernel(attributes.length, np.int32),
+        joined_bytes(names),
+        np.array([0, *accumulate(map(len, names))], dtype=np.int64),
+        branch_of_tag(),
+    )
+
+
+def _numbers(rows: Longs, attributes: tuple[Any, ...]) -> Bytes:
     """All doubles as one JSON array: orjson writes the shortest text of each, and is asked once."""
-    count = kernels.gather_doubles(rows, start, tag, bits, length, heap, _NO_ROWS)
+    count = kernels.gather_doubles(rows, attributes, _NO_ROWS)
     if not count:
         return _NO_BYTES
     found = np.empty(count, dtype=np.int64)
-    kernels.gather_doubles(rows, start, tag, bits, length, heap, found)
+    kernels.gather_doubles(rows, attributes, found)
     raw = orjson.dumps(found.view(np.float64), option=orjson.OPT_SERIALIZE_NUMPY)
     return as_kernel(np.frombuffer(raw, dtype=np.uint8), np.uint8)
 

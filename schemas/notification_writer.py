@@ -15,7 +15,7 @@ from pastforward.schemas.codec import Format, Registry, avro_header, finite_json
 from pastforward.schemas.columns import Longs, NotificationColumns
 from pastforward.schemas.contents import carried, header_bytes, joined_words
 from pastforward.schemas.definitions import current
-from pastforward.schemas.kernels import write
+from pastforward.schemas.kernels import write_notifications as kernels
 from pastforward.schemas.subschema import field_type, named_types
 from pastforward.schemas.value_fields import plain_value
 
@@ -89,26 +89,19 @@ class NotificationWriter:
             column if rows is None else column[rows]
             for column in (self._role, self._published_at, self._matched_at, self._phase, self._carries)
         )
-        *five, topic = (text.for_kernel() for text in texts)
         parts = (
-            *(array for text in five for array in text),
-            role,
-            *topic,
-            published,
-            matched,
-            phase,
-            *tails.for_kernel(),
-            self._content,
-            self._content_ends,
-            carries,
-            *last.for_kernel(),
+            tuple(text.for_kernel() for text in texts),
+            (role, published, matched, phase),
+            tails.for_kernel(),
+            (self._content, self._content_ends, carries),
+            last.for_kernel(),
         )
         out = np.empty(int((self.sizes if rows is None else self.sizes[rows]).sum()), dtype=np.uint8)
         ends = np.zeros(len(role) + 1, dtype=np.int64)
         if self._format == "json":
-            write.write_json_notifications(out, ends[1:], *_words(), *parts)
+            kernels.write_json_notifications(out, ends[1:], _words(), *parts)
         else:
-            write.write_notifications(out, ends[1:], self._header, *parts)
+            kernels.write_notifications(out, ends[1:], self._header, *parts)
         return Texts(out, ends[:-1], np.diff(ends).astype(np.int32))
 
 

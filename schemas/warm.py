@@ -11,7 +11,6 @@ from pastforward.schemas.chunk_writer import (
     encode_rendezvous_subscriptions,
 )
 from pastforward.schemas.chunks import (
-    decode_notifications,
     decode_publications,
     decode_rendezvous_chunk,
     decode_subscriptions,
@@ -19,6 +18,7 @@ from pastforward.schemas.chunks import (
 from pastforward.schemas.codec import encode
 from pastforward.schemas.columns import NotificationColumns
 from pastforward.schemas.contents import contents_of
+from pastforward.schemas.notification_chunks import decode_notifications
 from pastforward.schemas.notification_writer import encode_notifications
 from pastforward.schemas.records import Content, Publication, Subscription
 

@@ -134,7 +134,7 @@ def find_pairs(
     whole: bool = False,
     note: Note = not_noted,
 ) -> Any:
-    """A DataFrame of `PAIRS`. `also` is a further filter; `whole` hands all attributes to `choose`; `note` is told of skipped rows.
+    """A DataFrame of `PAIRS`. `also` is a further filter; `whole` hands all attributes to `choose`; `note` is called with skipped rows.
 
     A publication with a condition of its own needs all its constants: they may contradict it. So those take a way of their own.
     """

@@ -25,7 +25,7 @@ from pastforward.topics import Topics
 
 
 def find_rows(spark: Any, history: Any, subscription: Subscription, note: Note = not_noted) -> Any:
-    """The rows that a subscription matches, as a DataFrame with the columns of the table. `note` is told of rows that are skipped."""
+    """The rows that a subscription matches, as a DataFrame with the columns of the table. `note` is called with rows that are skipped."""
     wanted = reachable([subscription])
     rows = history if wanted is None else history.where(wanted)
     asked = spark.sparkContext.broadcast(Asked((subscription,)))

@@ -1,4 +1,4 @@
-"""Publications that a matcher has refused: the router has taken them, so they are in the table, but nobody is told of them.
+"""Publications that a matcher has refused: the router has taken them, so they are in the table, but nobody is notified of them.
 
 A matcher writes a dead letter with its record of the rendezvous log, whose first fields name the publication and the partitions it went
 to. Dead letters are kept for a week, the history for ever: so ingest and backfill copy what matters of them into a table, and then note up

@@ -66,7 +66,7 @@ def make_session(settings: Settings, cores: int | None = None, **more: str) -> A
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise UserError("pyspark is missing; install pastforward[spark]") from error
+        raise UserError("pyspark is missing: pip install 'pastforward[spark]'") from error
     builder = SparkSession.builder.appName("pastforward-history")
     chosen = dict(CONFIGURATION)
     if not under_submit():

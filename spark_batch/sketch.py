@@ -21,7 +21,7 @@ REGISTERS: Final = 1 << 12  # of HyperLogLog: a standard error of 1.6 %
 SAMPLE: Final = 1_024  # values kept for quantiles: a histogram of 32 bars is then right within a few percent
 HITTERS: Final = 512  # values that are counted; what is reported is a tenth of that
 PAIRED: Final = 64  # attributes whose co-occurrence is counted: the first that come
-MOST_NAMES: Final = 4_096  # attributes that are told apart; names beyond that are only counted
+MOST_NAMES: Final = 4_096  # attributes that are counted each by itself; names beyond that are only counted
 
 _ORDERED: Final = ("integers", "floats", "timestamps")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+import pastforward.columns.for_workers  # noqa: F401  (before RocksDB and Numba are)
 from pastforward.columns import plugins
 from pastforward.columns.places import PlaceError, bounds, cell_of, cover, leaves, smallest_cell
 from pastforward.state.budget import DEFAULT, Budget
@@ -19,6 +20,7 @@ from pastforward.state.errors import DirectoryError, InUseError, OperationError,
 from pastforward.state.found import Found
 from pastforward.state.kernels.records import EARLIEST
 from pastforward.state.operations import KIND, Batch
+from pastforward.state.sealing import Reader
 from pastforward.state.search import Filter, Limits, Predicate, Range, Search
 from pastforward.state.store import Pair, Stats, Store
 from pastforward.state.warm import compile_kernels
@@ -39,6 +41,7 @@ __all__ = [
     "PlaceError",
     "Predicate",
     "Range",
+    "Reader",
     "Search",
     "Stats",
     "Store",
@@ -66,6 +69,7 @@ def open_store(
     hot_window: int | None = None,
     lateness: int = 0,
     earlier_limit: int | None = None,
+    reader: Reader | None = None,
     **options: Any,
 ) -> Store:
     """Opens a store, or makes one in a directory that is empty or not there yet.
@@ -75,12 +79,13 @@ def open_store(
     `hot_window`: microseconds that publications are kept after they arrived; None: until they expire.
     `lateness`: microseconds that subscriptions are kept after they ended, for publications that come late.
     `earlier_limit`: how many earlier publications a self-joining one finds on a topic of its own, at most; the latest.
+    `reader`: gives the attributes of publications from their payloads. Without it a search tests topics and times alone.
     `options`: what a registered layout takes beside.
     """
     if isinstance(budget, int):
         budget = Budget(budget)
     if layout in LAYOUTS:
-        return Store(path, layout, budget, hot_window, lateness, earlier_limit, **options)
+        return Store(path, layout, budget, hot_window, lateness, earlier_limit, reader, **options)
     try:
         make = plugins.load("layout", plugins.LAYOUTS, layout, LAYOUTS)
     except ValueError as error:

@@ -36,6 +36,8 @@ class Budget:
         self.for_indexes = size - self.memtables - size // 8
         self._indexes: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
+        self.stores = 0
+        """That are open, and share it."""
 
     def register(self, index: _HasSize) -> None:
         with self._lock:

@@ -24,7 +24,8 @@ from typing import Final, NamedTuple
 
 from pastforward.state.errors import DirectoryError, InUseError, UnusableError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""1 had a row for each publication."""
 _MARKER: Final = "STORE"
 _LOCK: Final = "LOCK"
 _DATABASE: Final = "db"

@@ -27,6 +27,8 @@ from pastforward.state.paging import Pager, id_key, id_value, read_id_value
 
 _STATE: Final = b"state"
 _META: Final = b"meta:"
+ENTRIES, ENTRIES_END = b"\x00\x01", b"\x00\x04"
+"""Of ids and filters: what begins with 00 04 and 00 05 are slices."""
 
 
 @dataclass(slots=True)
@@ -145,15 +147,27 @@ class Disk:
 
     def estimated_rows(self) -> int:
         """Entries of ids are counted too, and what has been deleted may be."""
-        return sum(family.rdict.property_int_value("rocksdb.estimate-num-keys") or 0 for family in self.families)
+        there = [family for family in self.families if family.holds(records.SUBSCRIPTION)]
+        return sum(family.rdict.property_int_value("rocksdb.estimate-num-keys") or 0 for family in there)
 
     def slices(self) -> Iterator[Rows]:
         """All rows, a slice at a time."""
         for family in self.families:
-            yield from rocks.read_slices(family.rdict, family.slot)
+            if family.holds(records.SUBSCRIPTION):
+                yield from rocks.read_slices(family.rdict, family.slot)
+
+    def values(self, prefix: bytes, rdict: Any = None) -> Iterator[tuple[int, bytes]]:
+        """Of numbered keys that begin so, in their order."""
+        iterator = (rdict or self._rocks.rdict).iter()
+        iterator.seek(prefix)
+        while iterator.valid() and iterator.key().startswith(prefix):
+            yield int.from_bytes(iterator.key()[len(prefix) :], "big"), iterator.value()
+            iterator.next()
+        iterator.status()  # what is damaged ends it as well
+        del iterator
 
     def pager(self) -> Pager:
-        return Pager(self.families, self.series)
+        return Pager([family for family in self.families if family.holds(records.SUBSCRIPTION)])
 
     # Writing.
 
@@ -183,15 +197,13 @@ class Disk:
         classes = np.empty(len(items), np.int64)
         until = np.empty(len(items), np.int64)
         disk_rows.classify(memory, items, SHORTEST, classes, until)
-        kinds = (memory.items["flags"][items] & records.IS_PUBLICATION).astype(np.int64)
         self.deepest = max(self.deepest, int(memory.nodes["depth"][memory.items["node"][items]].max()))
-        choices = 2 * classes + kinds
         slots = np.empty(len(items), np.int16)
-        for choice in np.unique(choices).tolist():
-            chosen = choices == choice
-            family = self._family_for(self.series[choice % 2], choice // 2, memory.scalars)
+        for life in np.unique(classes).tolist():
+            chosen = classes == life
+            family = self._family_for(self.series[records.SUBSCRIPTION], life, memory.scalars)
             family.rows += int(chosen.sum())
-            family.kinds |= 1 << choice % 2
+            family.kinds |= 1 << records.SUBSCRIPTION
             family.until = max(family.until, int(until[chosen].max()))
             slots[chosen] = family.slot
         memory.items["family"][items] = slots
@@ -208,19 +220,14 @@ class Disk:
 
     def _put_hashes(self, batch: Any, memory: Memory, items: Array) -> None:
         """The filters learn them, and keep them on disk."""
-        of_ids, of_paths = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
-        heads.item_hashes(memory, items, of_ids, of_paths)
-        published = (memory.items["flags"][items] & records.IS_PUBLICATION) != 0
+        hashes = np.empty(len(items), np.int64)
+        heads.item_hashes(memory, items, hashes)
         slots = memory.items["family"][items]
         for family in self.families:
-            mine = slots == family.slot
-            if mine.any():
-                paths = np.unique(of_paths[mine & published])
-                known = np.zeros(len(paths), np.bool_)
-                family.filter.find(paths, known)
-                hashes = np.concatenate((of_ids[mine], paths[~known]))
-                family.filter.add(hashes)
-                batch.put(*family.filter.row(hashes), family.handle)
+            mine = hashes[slots == family.slot]
+            if len(mine):
+                family.filter.add(mine)
+                batch.put(*family.filter.row(mine), family.handle)
 
     def delete_rows(self, batch: Any, memory: Memory, items: Array) -> None:
         """Rows of items that were withdrawn or replaced."""
@@ -261,10 +268,14 @@ class Disk:
     def forget_ids(self, batch: Any) -> None:
         self.has_ids = False
         for family in self.families:
-            batch.delete_range(b"\x00", b"\x01", family.handle)
+            batch.delete_range(ENTRIES, ENTRIES_END, family.handle)
             family.filter = Filter()
 
     # Families.
+
+    def publications_family(self, life: int, scalars: Array) -> Family:
+        """Where slices of this class go."""
+        return self._family_for(self.series[records.PUBLICATION], life, scalars)
 
     def _handles(self) -> dict[int, Any]:
         return {family.slot: family.handle for family in self.families}
@@ -282,7 +293,9 @@ class Disk:
         family = Family(
             name, series, life, log_time, records.EARLIEST, 0, 0, self._free_slot(int(scalars[records.SWEEPS]))
         )
-        family.rdict, family.handle = self._rocks.create_family(name, unread=self.unread)
+        # slices are read at any time
+        unread = self.unread and series != self.series[records.PUBLICATION]
+        family.rdict, family.handle = self._rocks.create_family(name, unread=unread)
         self.families.append(family)
         return family
 
@@ -296,11 +309,12 @@ class Disk:
         """No item is left that could carry the number of a dropped family."""
         self._retired.clear()
 
-    def take_passed(self, log_time: int) -> list[Family]:
-        """The families whose rows nobody can need after log time; they are in the state no more."""
-        passed = [family for family in self.families if family.passed(log_time)]
+    def take_passed(self, log_time: int, read: set[str]) -> list[Family]:
+        """The families whose rows nobody can need after log time, but for those that are still read; they are in the state no more."""
+        passed = [family for family in self.families if family.passed(log_time) and family.name not in read]
         if passed:
-            self.families = [family for family in self.families if not family.passed(log_time)]
+            names = {family.name for family in passed}
+            self.families = [family for family in self.families if family.name not in names]
         return passed
 
     def drop(self, families: list[Family], sweeps: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -167,34 +165,16 @@ class Past(NamedTuple):
     at: Array
 
 
-def pieces(memory: Memory, rows: Array, items: Array) -> Iterator[Past]:
-    """Bounded by publications, by their bytes and by pairs."""
-    if not len(items):
-        return
-    order = np.argsort(
-        items, kind="stable"
-    )  # those that have one publication together; and in memory one after the other
-    rows, items = rows[order], items[order]
-    first = np.flatnonzero(np.diff(items, prepend=-1))
-    distinct, ends = items[first], np.append(first, len(items))
-    at = np.empty(len(distinct) + 1, np.int64)
-    gather.byte_offsets(memory, distinct, gather.PAYLOAD, at)
-    share = 1 / PIECE + np.diff(at) / PIECE_BYTES + np.diff(ends) / PIECE_PAIRS
-    piece = np.cumsum(share).astype(np.int64)
-    cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(distinct)]
-    for low, high in pairwise(cuts):
-        pairs = slice(int(ends[low]), int(ends[high]))
-        data = np.empty(int(at[high] - at[low]), np.uint8)
-        offsets = at[low : high + 1] - at[low]
-        gather.copy_bytes(memory, distinct[low:high], gather.PAYLOAD, offsets, data)
-        publication = np.repeat(np.arange(high - low), np.diff(ends[low : high + 1]))
-        yield Past(rows[pairs], publication, data, offsets)
-
-
-def of_rows(piece: Past, rows: Array) -> Past:
-    """Only the pairs of these rows."""
-    mine = np.isin(piece.row, rows)
-    return piece._replace(row=piece.row[mine], publication=piece.publication[mine])
+def together(first: Found, last: Found) -> Found:
+    """One behind the other."""
+    return Found(
+        np.concatenate((first.row, last.row)),
+        np.concatenate((first.published, last.published)),
+        np.concatenate((first.ids, last.ids)),
+        np.concatenate((first.id_at, last.id_at[1:] + first.id_at[-1])),
+        np.concatenate((first.payloads, last.payloads)),
+        np.concatenate((first.payload_at, last.payload_at[1:] + first.payload_at[-1])),
+    )
 
 
 def with_copies(memory: Memory, items: Array) -> Array:

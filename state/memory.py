@@ -46,7 +46,7 @@ class Index:
         self._heap = Growing(np.uint8, _FIRST_BLOCKS * heap.UNIT)
         self._free_blocks = np.zeros(heap.SIZES, np.int32)
         self.memory = self._map(_table(2 * _FIRST_ITEMS), _table(2 * _FIRST_ITEMS), _scalars())
-        self.memory.nodes[topics.ROOT] = (0, records.NONE, records.NONE, records.NONE, records.NONE, 0, 0, 0)
+        self.memory.nodes[topics.ROOT] = (0, records.NONE, records.NONE, records.NONE, records.NONE, 0, 0, 0, 0)
         self.memory.lists[:2] = (records.NONE, records.NONE, 0, 0)
 
     def _map(self, item_map: Array, node_map: Array, scalars: Array) -> Memory:

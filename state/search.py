@@ -6,7 +6,6 @@ further `apply`, `commit` and `tick` calls: it answers as of each subscription's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -75,27 +74,11 @@ class Search(Protocol):
         """There is no further piece."""
         ...
 
-    def take(self, limits: Limits = PIECES) -> Past | None:
-        """The next piece, which may be empty: what has been read held nothing. None when all has been read."""
+    def take(self, limits: Limits | None = None) -> Past | None:
+        """The next piece, bounded by `PIECES` if not otherwise. It may be empty: what has been read held nothing. None when all has been
+        read."""
         ...
 
     def close(self) -> None:
         """Gives up what is left. Closing again does nothing."""
         ...
-
-
-class Taken:
-    """A search whose pieces were made at once."""
-
-    def __init__(self, pieces: Iterator[Past]) -> None:
-        self._pieces = list(pieces)[::-1]
-
-    @property
-    def done(self) -> bool:
-        return not self._pieces
-
-    def take(self, limits: Limits = PIECES) -> Past | None:
-        return self._pieces.pop() if self._pieces else None
-
-    def close(self) -> None:
-        self._pieces.clear()

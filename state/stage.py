@@ -42,7 +42,8 @@ class Savepoint(NamedTuple):
     """A point within a stage, to which it can be rolled back. Valid until the next commit, or a rollback to an earlier point."""
 
     scalars: Array
-    entries: int  # of the journal
+    entries: int  # of the journal of subscriptions
+    held_entries: int  # of that of publications
     meta: dict[bytes, bytes | None]
     staged: bool  # False: nothing was staged then
 

@@ -108,6 +108,28 @@ class _Raw:
     slot: int = -1
 
 
+def _unknown(rest: str) -> tuple[str, str]:
+    """What is wrong with the character that `rest` begins with, and what to write instead."""
+    character = rest[0]
+    if rest[:2] in _SIGNS:
+        return f"{rest[:2]} is no operator of conditions", f"Write {_SIGNS[rest[:2]]}"
+    if character == "!":
+        return "! is no operator of conditions", "Write NOT, or != for unequal"
+    if character in "+-*/%^|&":
+        return (
+            "arithmetic, comments and operators on bits are not part of conditions",
+            "Compare an attribute with a constant",
+        )
+    if character in '"`':
+        return "a quoted name is not closed", f"Write {character} where it ends"
+    if character.isdigit():
+        written = re.match(r"[\w.]+", rest)
+        problem = f"{written.group() if written else character} is not a number"
+        return problem, "Write names that begin with a digit in double quotes, and paths as PATH '1.4.2'"
+    hint = "End the condition without it" if character == ";" else "Remove it, or write it inside a string"
+    return f"{character!r} has no meaning here", hint
+
+
 class Lexer:
     """One use for one shape."""
 
@@ -159,35 +181,12 @@ class Lexer:
             for match in _WORDS.finditer(piece):
                 kind, position = match.lastgroup or "", offset + match.start()
                 if kind == "other":
-                    raise self._unknown(match.group(), position)
+                    problem, hint = _unknown(self._source[position:])
+                    raise self._error(problem, hint, position)
                 if kind != "space":
                     raw.append(_Raw(kind, match.group(), position))
             offset += len(piece)
         return raw
-
-    def _unknown(self, character: str, position: int) -> ConditionError:
-        if self._source[position : position + 2] in _SIGNS:
-            sign = self._source[position : position + 2]
-            return self._error(f"{sign} is no operator of conditions", f"Write {_SIGNS[sign]}", position)
-        if character == "!":
-            return self._error("! is no operator of conditions", "Write NOT, or != for unequal", position)
-        if character in "+-*/%^|&":
-            return self._error(
-                "arithmetic, comments and operators on bits are not part of conditions",
-                "Compare an attribute with a constant",
-                position,
-            )
-        if character in '"`':
-            return self._error("a quoted name is not closed", f"Write {character} where it ends", position)
-        if character.isdigit():
-            written = re.match(r"[\w.]+", self._source[position:])
-            return self._error(
-                f"{written.group() if written else character} is not a number",
-                "Write names that begin with a digit in double quotes, and paths as PATH '1.4.2'",
-                position,
-            )
-        hint = "End the condition without it" if character == ";" else "Remove it, or write it inside a string"
-        return self._error(f"{character!r} has no meaning here", hint, position)
 
     def _peek(self, ahead: int = 0) -> _Raw:
         place = self._at + ahead

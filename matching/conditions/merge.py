@@ -86,6 +86,23 @@ def of_members(family: Family, members: list[Any]) -> Constraint | None:
     return Constraint(family, included=tuple(members))
 
 
+def _in_one_form(bottom: Any, low: Any, low_closed: bool, high: Any, high_closed: bool) -> tuple[Any, bool, Any, bool]:
+    """Of timestamps both bounds closed; of what is ordered like texts, which `bottom` begins, the lower closed and the upper open."""
+    if bottom is None:
+        if low is not None and not low_closed:
+            low, low_closed = low + 1, True
+        if high is not None and not high_closed:
+            high, high_closed = high - 1, True
+        return low, low_closed, high, high_closed
+    if low is None:
+        low = bottom
+    elif not low_closed:
+        low, low_closed = _next(low), True
+    if high is not None and high_closed:
+        high, high_closed = _next(high), False
+    return low, low_closed, high, high_closed
+
+
 def limited(
     family: Family,
     low: Any = None,
@@ -97,20 +114,9 @@ def limited(
     tests: set[Test] | None = None,
 ) -> Constraint | None:
     """The canonical constraint of these limits; None if they admit nothing. Booleans come as members, not here."""
-    bottom: Any = None
-    if family is Family.TIMESTAMP:
-        if low is not None and not low_closed:
-            low, low_closed = low + 1, True
-        if high is not None and not high_closed:
-            high, high_closed = high - 1, True
-    elif family is Family.STRING or family is Family.PATH:
-        bottom = "" if family is Family.STRING else ()
-        if low is None:
-            low = bottom
-        elif not low_closed:
-            low, low_closed = _next(low), True
-        if high is not None and high_closed:
-            high, high_closed = _next(high), False
+    bottom: Any = "" if family is Family.STRING else () if family is Family.PATH else None
+    if bottom is not None or family is Family.TIMESTAMP:
+        low, low_closed, high, high_closed = _in_one_form(bottom, low, low_closed, high, high_closed)
     unmet = set(patterns or ())
     stable = not (unmet or excluded)
     while not stable:

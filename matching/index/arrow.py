@@ -13,27 +13,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pastforward.columns.addressed import Pinned, pin, reference
-from pastforward.columns.attributes import BOOLEAN, CIRCLE, FLOAT, INTEGER, POINT, STRING, TIMESTAMP
+from pastforward.columns.addressed import Pinned, pin
 from pastforward.columns.kernel import inner, kernel
-from pastforward.columns.machine import load_i32, load_i64, load_u8
-from pastforward.columns.scalars import Bool, Int
+from pastforward.columns.machine import load_i64, load_u8
+from pastforward.columns.scalars import Int
 from pastforward.matching.conditions.normal_form import PREVIOUS
-from pastforward.matching.index.batch import (
+from pastforward.matching.index.arrow_rows import (
+    A_BUFFERS,
+    A_CHILDREN,
+    A_OFFSET,
     BOOLEAN_COLUMN,
     FLOAT64_COLUMN,
     INT64_COLUMN,
     LARGE_STRING_COLUMN,
-    NEVER_EXPIRES,
-    NO_TIME,
     OF_SHAPES,
     SHAPES,
     STRING_COLUMN,
     TIMESTAMP_COLUMN,
-    Batch,
-    put_integer,
-    put_value,
+    Buffers,
+    ColumnView,
+    columns_at,
+    doubles,
+    fill_rows,
+    text_end,
 )
+from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, Batch
 from pastforward.matching.index.checking import batch_at, known_at
 from pastforward.matching.index.places import AXES
 from pastforward.matching.index.strings import StringView
@@ -45,25 +49,9 @@ _INT64: Final = pa.int64()
 _SCHEMAS: Final = 16
 SPECIAL: Final = ("_topic", "_published_at", "_expires_at")
 
-# Offsets in the struct of the C interface.
-_A_OFFSET: Final = 16
-_A_BUFFERS: Final = 40
-_A_CHILDREN: Final = 48
-
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-
-
-class ColumnView(NamedTuple):
-    """How columns lie in memory, which attributes they are (-1: none that matters), and whether they count as carried."""
-
-    kind: U8
-    attribute: I32
-    counted: U8
-
-
-columns_at = reference(ColumnView)
 
 
 class Layout(NamedTuple):
@@ -155,55 +143,24 @@ def _kind(kind: pa.DataType) -> int | None:
     return None
 
 
-@inner
-def _doubles(kind: Int) -> Int:
-    """Of a shape, by the kind of its column."""
-    tag = kind - OF_SHAPES
-    return 2 if tag == POINT else 3 if tag == CIRCLE else 4
-
-
-@inner
-def _is_there(validity: Int, i: Int) -> Bool:
-    return not validity or (load_u8(validity + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1) != 0
-
-
-@inner
-def _read_doubles(heap: U8, to: Int, child: Int, row: Int, count: Int) -> Bool:
-    """The fields of a struct, if none of them is null. `row`: in the struct's own numbering."""
-    fields = load_i64(child + _A_CHILDREN)
-    for k in range(count):
-        field = load_i64(fields + 8 * k)
-        buffers = load_i64(field + _A_BUFFERS)
-        i = row + load_i64(field + _A_OFFSET)
-        if not _is_there(load_i64(buffers), i):
-            return False
-        bits = load_i64(load_i64(buffers + 8) + 8 * i)
-        for byte in range(8 if to >= 0 else 0):
-            heap[to + 8 * k + byte] = np.uint8(bits & 255)
-            bits >>= 8
-    return True
-
-
 @kernel
 def string_bytes(array: Int, columns: Int, rows: Int) -> Int:
     """Of all columns of strings and shapes that matter."""
     kind = columns_at(columns).kind
     attribute = columns_at(columns).attribute
     total = np.int64(0)
-    children = load_i64(array + _A_CHILDREN)
+    children = load_i64(array + A_CHILDREN)
     for c in range(len(kind)):
         if attribute[c] >= 0 and kind[c] > OF_SHAPES:
-            total += 8 * _doubles(np.int64(kind[c])) * rows
+            total += 8 * doubles(np.int64(kind[c])) * rows
             continue
         if attribute[c] < 0 or (kind[c] != STRING_COLUMN and kind[c] != LARGE_STRING_COLUMN):
             continue
         child = load_i64(children + 8 * c)
-        first = load_i64(child + _A_OFFSET)
-        ends = load_i64(load_i64(child + _A_BUFFERS) + 8)
-        if kind[c] == STRING_COLUMN:
-            total += np.int64(load_i32(ends + 4 * (first + rows))) - np.int64(load_i32(ends + 4 * first))
-        else:
-            total += load_i64(ends + 8 * (first + rows)) - load_i64(ends + 8 * first)
+        first = load_i64(child + A_OFFSET)
+        ends = load_i64(load_i64(child + A_BUFFERS) + 8)
+        k = np.int64(kind[c])
+        total += text_end(k, ends, first + rows) - text_end(k, ends, first)
     return total
 
 
@@ -214,11 +171,25 @@ def fill(batch: Int, known: Int, array: Int, columns: Int) -> None:
 
 
 @inner
+def _heap_bytes(batch: Batch, kind: Int, child: Int, first: Int, to: Int) -> tuple[Int, Int]:
+    """Copies the texts of a column to the heap, or leaves room for a column of shapes; returns how many bytes they take, and where in the
+    column's own bytes they begin."""
+    rows = len(batch.carried)
+    if kind > OF_SHAPES:
+        return 8 * doubles(kind) * rows, np.int64(0)
+    if kind != STRING_COLUMN and kind != LARGE_STRING_COLUMN:
+        return np.int64(0), np.int64(0)
+    buffers = load_i64(child + A_BUFFERS)
+    ends, text = load_i64(buffers + 8), load_i64(buffers + 16)
+    begin, end = text_end(kind, ends, first), text_end(kind, ends, first + rows)
+    for i in range(end - begin):
+        batch.heap[to + i] = load_u8(text + begin + i)
+    return end - begin, begin
+
+
+@inner
 def fill_batch(batch: Batch, strings: StringView, axes: I32, array: Int, view: ColumnView) -> None:
     """The batch has room for the entries and the strings, and nothing in it."""
-    kind = view.kind
-    attribute = view.attribute
-    counted = view.counted
     for row in range(len(batch.carried)):
         batch.vague[row] = 0
         batch.topic[row] = 0
@@ -226,89 +197,25 @@ def fill_batch(batch: Batch, strings: StringView, axes: I32, array: Int, view: C
         batch.published_at[row] = NO_TIME
         batch.expires_at[row] = NEVER_EXPIRES
         batch.publication[row] = row
-    columns = len(kind)
-    validity = np.empty(columns, np.int64)
-    data = np.empty(columns, np.int64)
-    first = np.empty(columns, np.int64)
-    base = np.empty(columns, np.int64)
-    rows = len(batch.carried)
-    children = load_i64(array + _A_CHILDREN)
+    columns = len(view.kind)
+    found = Buffers(
+        np.empty(columns, np.int64),
+        np.empty(columns, np.int64),
+        np.empty(columns, np.int64),
+        np.empty(columns, np.int64),
+    )
+    children = load_i64(array + A_CHILDREN)
     used = np.int64(0)
     for c in range(columns):
         child = load_i64(children + 8 * c)
-        buffers = load_i64(child + _A_BUFFERS)
-        first[c] = load_i64(child + _A_OFFSET)
-        validity[c] = load_i64(buffers)
-        base[c] = 0
-        if kind[c] > OF_SHAPES:
-            data[c] = child
-            if attribute[c] >= 0:
-                base[c] = used
-                used += 8 * _doubles(np.int64(kind[c])) * rows
-            continue
-        data[c] = load_i64(buffers + 8)
-        if attribute[c] >= 0 and (kind[c] == STRING_COLUMN or kind[c] == LARGE_STRING_COLUMN):
-            text = load_i64(buffers + 16)
-            if kind[c] == STRING_COLUMN:
-                begin = np.int64(load_i32(data[c] + 4 * first[c]))
-                end = np.int64(load_i32(data[c] + 4 * (first[c] + rows)))
-            else:
-                begin = load_i64(data[c] + 8 * first[c])
-                end = load_i64(data[c] + 8 * (first[c] + rows))
-            for i in range(end - begin):
-                batch.heap[used + i] = load_u8(text + begin + i)
-            base[c] = used - begin
-            used += end - begin
-    heap = batch.heap
-    at = 0
-    batch.start[0] = 0
-    for row in range(rows):
-        carried = 0
-        for c in range(columns):
-            i = row + first[c]
-            if not _is_there(validity[c], i):
-                continue
-            k = np.int64(kind[c])
-            if k > OF_SHAPES:
-                offset = base[c] + 8 * _doubles(k) * row
-                # of a column that nobody asks about only whether it is whole counts
-                if not _read_doubles(heap, offset if attribute[c] >= 0 else -1, data[c], i, _doubles(k)):
-                    continue
-                carried += counted[c]
-                if attribute[c] >= 0:
-                    at = put_value(batch, at, attribute[c], k - OF_SHAPES, 0, offset, 0, heap, strings, axes)
-                continue
-            carried += counted[c]
-            number = attribute[c]
-            if number < 0:
-                continue
-            if k == INT64_COLUMN:
-                put_integer(batch, at, number, load_i64(data[c] + 8 * i))
-                at += 1
-                continue
-            tag = INTEGER
-            bits = np.int64(0)
-            offset = np.int64(0)
-            length = np.int64(0)
-            if k == STRING_COLUMN:
-                tag = STRING
-                begin = np.int64(load_i32(data[c] + 4 * i))
-                length = np.int64(load_i32(data[c] + 4 * i + 4)) - begin
-                offset = base[c] + begin
-            elif k == LARGE_STRING_COLUMN:
-                tag = STRING
-                begin = load_i64(data[c] + 8 * i)
-                length = load_i64(data[c] + 8 * i + 8) - begin
-                offset = base[c] + begin
-            elif k == BOOLEAN_COLUMN:
-                tag = BOOLEAN
-                bits = np.int64((load_u8(data[c] + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1))
-            else:
-                bits = load_i64(data[c] + 8 * i)
-                if k == FLOAT64_COLUMN:
-                    tag = FLOAT
-                elif k == TIMESTAMP_COLUMN:
-                    tag = TIMESTAMP
-            at = put_value(batch, at, number, tag, bits, offset, length, heap, strings, axes)
-        batch.start[row + 1] = at
-        batch.carried[row] = carried
+        buffers = load_i64(child + A_BUFFERS)
+        kind = np.int64(view.kind[c])
+        found.first[c] = load_i64(child + A_OFFSET)
+        found.validity[c] = load_i64(buffers)
+        found.data[c] = child if kind > OF_SHAPES else load_i64(buffers + 8)
+        found.base[c] = 0
+        if view.attribute[c] >= 0:
+            size, begin = _heap_bytes(batch, kind, child, found.first[c], used)
+            found.base[c] = used - begin
+            used += size
+    fill_rows(batch, view, found, strings, axes)

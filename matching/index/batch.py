@@ -12,16 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from pastforward.columns.arrow import texts_of
-from pastforward.columns.attributes import BOOLEAN, BOX, CIRCLE, FLOAT, INTEGER, PATH, POINT, STRING, TIMESTAMP
+from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, PATH, STRING, TIMESTAMP
 from pastforward.columns.kernel import inner, kernel
-from pastforward.columns.machine import load_i32, load_i64, load_u8
 from pastforward.columns.scalars import Int
-from pastforward.columns.texts import TextArrays
 from pastforward.columns.times import EARLIEST, LATEST
-from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.keys import (
     GEOMETRY_KEY,
     OTHER,
@@ -34,7 +29,7 @@ from pastforward.matching.index.keys import (
     string_key,
     timestamp_key,
 )
-from pastforward.matching.index.places import AXES, is_shape, is_valid, put_axes
+from pastforward.matching.index.places import is_shape, is_valid, put_axes
 from pastforward.matching.index.strings import StringView, find_bytes
 from pastforward.matching.index.topics import TopicView, check_topic, find_topic
 
@@ -45,7 +40,6 @@ U64 = npt.NDArray[np.uint64]
 
 NO_TIME: Final = EARLIEST  # published_at was not given: no window is asked about
 NEVER_EXPIRES: Final = LATEST
-_NO_AXES: Final = np.zeros(0, np.int32)
 SAID_ABSENT: Final = (
     1  # the bits of an entry of tag OTHER that stands for a published IS NULL; of all others they are 0
 )
@@ -90,19 +84,10 @@ def put_integer(out: Batch, at: Int, attribute: Int, bits: Int) -> None:
 
 
 @inner
-def put_value(
-    out: Batch,
-    at: Int,
-    attribute: Int,
-    tag: Int,
-    bits: Int,
-    offset: Int,
-    length: Int,
-    heap: U8,
-    strings: StringView,
-    axes: I32,
-) -> Int:
-    """Writes the entry of a value, canonical, and for a shape those on the axes. Returns where the next entry goes."""
+def put_value(out: Batch, at: Int, attribute: Int, value: Any, heap: U8, strings: StringView, axes: I32) -> Int:
+    """Writes the entry of a value, canonical, and for a shape those on the axes. `value`: tag, bits, offset, length. Returns where the next
+    entry goes."""
+    tag, bits, offset, length = value
     key = first_key(OTHER_KEY)
     if tag == FLOAT:
         tag, bits = canonical_float(bits)
@@ -145,74 +130,6 @@ def resolve_topics(view: TopicView, heap: U8, offset: I64, length: I32, topic: I
         topic[row] = node
         exact[row] = itself
     return -1
-
-
-# How a column of an Arrow table lies in memory.
-INT64_COLUMN: Final = 0
-FLOAT64_COLUMN: Final = 1
-BOOLEAN_COLUMN: Final = 2
-TIMESTAMP_COLUMN: Final = 3
-STRING_COLUMN: Final = 4
-LARGE_STRING_COLUMN: Final = 5
-SHAPE_COLUMN: Final = 6  # numbers into `heap`, as tag | offset << 8, 0 for absent
-OTHER_COLUMN: Final = 7
-OF_SHAPES: Final = 16  # and the tag of a shape: structs of doubles
-
-
-@kernel
-def _fill_from_columns(
-    out: Batch,
-    kind: U8,
-    attribute: I32,
-    counted: U8,
-    validity: I64,
-    data: I64,
-    first: I64,
-    base: I64,
-    strings: StringView,
-    axes: I32,
-) -> None:
-    """Columns by the addresses of their buffers; `first` is the position of row 0, `base` where a column's bytes begin in the heap."""
-    at = 0
-    out.start[0] = 0
-    columns = len(kind)
-    for row in range(len(out.carried)):
-        carried = 0
-        for c in range(columns):
-            i = row + first[c]
-            if validity[c] and not (load_u8(validity[c] + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1):
-                continue
-            k = kind[c]
-            if k == SHAPE_COLUMN and load_i64(data[c] + 8 * i) == 0:
-                continue
-            carried += counted[c]
-            number = attribute[c]
-            if number < 0:
-                continue
-            if k == INT64_COLUMN:
-                at = put_value(out, at, number, INTEGER, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
-            elif k == FLOAT64_COLUMN:
-                at = put_value(out, at, number, FLOAT, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
-            elif k == STRING_COLUMN or k == LARGE_STRING_COLUMN:
-                if k == STRING_COLUMN:
-                    begin = np.int64(load_i32(data[c] + 4 * i))
-                    end = np.int64(load_i32(data[c] + 4 * i + 4))
-                else:
-                    begin = load_i64(data[c] + 8 * i)
-                    end = load_i64(data[c] + 8 * i + 8)
-                at = put_value(out, at, number, STRING, 0, base[c] + begin, end - begin, out.heap, strings, axes)
-            elif k == BOOLEAN_COLUMN:
-                bit = (load_u8(data[c] + (i >> 3)) >> np.uint8(i & 7)) & np.uint8(1)
-                at = put_value(out, at, number, BOOLEAN, np.int64(bit), 0, 0, out.heap, strings, axes)
-            elif k == TIMESTAMP_COLUMN:
-                at = put_value(out, at, number, TIMESTAMP, load_i64(data[c] + 8 * i), 0, 0, out.heap, strings, axes)
-            elif k == SHAPE_COLUMN:
-                packed = load_i64(data[c] + 8 * i)
-                at = put_value(out, at, number, packed & 255, 0, packed >> 8, 0, out.heap, strings, axes)
-            else:
-                at = put_value(out, at, number, OTHER, 0, 0, 0, out.heap, strings, axes)
-        out.start[row + 1] = at
-        out.carried[row] = carried
 
 
 def empty_batch(rows: int, entries: int, heap: U8) -> Batch:
@@ -298,177 +215,3 @@ def writable(values: Any, dtype: Any) -> Any:
     """Read-only arrays would be a second signature of every kernel."""
     fresh = np.ascontiguousarray(values, dtype)
     return fresh if fresh.flags.writeable else fresh.copy()
-
-
-_KINDS: Final = {
-    pa.int64(): INT64_COLUMN,
-    pa.float64(): FLOAT64_COLUMN,
-    pa.bool_(): BOOLEAN_COLUMN,
-    pa.timestamp("us", "UTC"): TIMESTAMP_COLUMN,
-    pa.timestamp("us"): TIMESTAMP_COLUMN,
-    pa.string(): STRING_COLUMN,
-    pa.large_string(): LARGE_STRING_COLUMN,
-}
-SHAPES: Final = {
-    ("lon", "lat"): POINT,
-    ("lon", "lat", "radius_m"): CIRCLE,
-    ("min_x", "min_y", "max_x", "max_y"): BOX,
-}
-
-
-class _Columns:
-    """Collects the buffers of a table's columns, and keeps them alive while a kernel reads them."""
-
-    def __init__(self) -> None:
-        self.kind: list[int] = []
-        self.attribute: list[int] = []
-        self.counted: list[bool] = []
-        self.validity: list[int] = []
-        self.data: list[int] = []
-        self.first: list[int] = []
-        self.base: list[int] = []
-        self.heaps: list[npt.NDArray[np.uint8]] = []
-        self.heap_size = 0
-        self._alive: list[object] = []
-
-    def add(self, name: str, column: pa.ChunkedArray, attribute: int) -> None:
-        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-        kind = _KINDS.get(array.type)
-        if kind is None:
-            if pa.types.is_uint64(array.type):
-                array = self._without_large(name, array, attribute)
-            array, kind = self._converted(array, attribute)
-        self._take(name, array, kind, attribute)
-
-    def _without_large(self, name: str, array: pa.Array, attribute: int) -> pa.Array:
-        """Beyond 63 bits there is no such integer: those become a column of their own, of values that compare with nothing."""
-        fits = pa.compute.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
-        if pa.compute.all(fits).as_py() is False:
-            large = pa.compute.if_else(fits, pa.scalar(None, pa.uint64()), array)
-            self._take(name, large, OTHER_COLUMN, attribute)
-        return pa.compute.if_else(fits, array, pa.scalar(None, pa.uint64()))
-
-    def _take(self, name: str, array: pa.Array, kind: int, attribute: int) -> None:
-        buffers = array.buffers()
-        self._alive.append(array)
-        validity, data = buffers[0], (buffers[1] if len(buffers) > 1 else None)
-        self.kind.append(kind)
-        self.attribute.append(attribute)
-        self.counted.append(not name.startswith(PREVIOUS))
-        self.validity.append(validity.address if validity is not None and array.null_count else 0)
-        self.data.append(data.address if data is not None else 0)
-        self.first.append(array.offset)
-        self.base.append(self.heap_size)
-        if (kind == STRING_COLUMN or kind == LARGE_STRING_COLUMN) and buffers[2] is not None and attribute >= 0:
-            self._keep(np.frombuffer(buffers[2], np.uint8))
-
-    def _keep(self, heap: npt.NDArray[np.uint8]) -> None:
-        self.heaps.append(heap)
-        self.heap_size += len(heap)
-
-    def _converted(self, array: pa.Array, attribute: int) -> tuple[pa.Array, int]:
-        kind = array.type
-        if pa.types.is_dictionary(kind):
-            array = array.dictionary_decode()
-            kind = array.type
-            if kind in _KINDS:
-                return array, _KINDS[kind]
-        if pa.types.is_integer(kind):
-            return array.cast(pa.int64()), INT64_COLUMN
-        if pa.types.is_floating(kind):
-            return array.cast(pa.float64()), FLOAT64_COLUMN
-        if pa.types.is_timestamp(kind):
-            # finer than a microsecond: cut off
-            return array.cast(pa.timestamp("us", kind.tz), safe=False), TIMESTAMP_COLUMN
-        if pa.types.is_string_view(kind):
-            return array.cast(pa.large_string()), LARGE_STRING_COLUMN
-        if pa.types.is_null(kind):
-            return pa.nulls(len(array), pa.int64()), INT64_COLUMN
-        if pa.types.is_struct(kind):
-            tag = SHAPES.get(tuple(field.name for field in kind))
-            if tag is not None:
-                return self._shapes(array, tag), SHAPE_COLUMN
-        return array, OTHER_COLUMN
-
-    def _shapes(self, array: pa.StructArray, tag: int) -> pa.Array:
-        fields = [pa.compute.cast(field, pa.float64()) for field in array.flatten()]
-        whole = np.ones(len(array), bool)
-        for field in fields:
-            whole &= field.is_valid().to_numpy(zero_copy_only=False)
-        doubles = np.stack([field.fill_null(0.0).to_numpy(zero_copy_only=False) for field in fields], axis=1)
-        offsets = self.heap_size + np.arange(len(array), dtype=np.int64) * doubles.shape[1] * 8
-        self._keep(np.ascontiguousarray(doubles, "<f8").view(np.uint8).reshape(-1))
-        return pa.array(np.where(whole, tag | (offsets << 8), 0))
-
-    def heap(self) -> npt.NDArray[np.uint8]:
-        return np.concatenate(self.heaps) if self.heaps else np.zeros(1, np.uint8)
-
-
-def batch_of_table(
-    table: pa.Table, numbers: dict[str, int], strings: StringView, topics: TopicView, axes: I32 = _NO_AXES
-) -> Batch:
-    """A column per attribute, null is absent; `_topic`, `_published_at` and `_expires_at` say place and time."""
-    columns = _Columns()
-    rows = table.num_rows
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if name[:1] != "_" or name not in ("_topic", "_published_at", "_expires_at"):
-            columns.add(name, column, numbers.get(name, -1))
-    known = sum(
-        (1 + AXES if kind == SHAPE_COLUMN else 1)
-        for kind, attribute in zip(columns.kind, columns.attribute, strict=True)
-        if attribute >= 0
-    )
-    out = empty_batch(rows, rows * known, columns.heap())
-    _fill_from_columns(
-        out,
-        np.array(columns.kind, np.uint8),
-        np.array(columns.attribute, np.int32),
-        np.array(columns.counted, np.uint8),
-        np.array(columns.validity, np.int64),
-        np.array(columns.data, np.int64),
-        np.array(columns.first, np.int64),
-        np.array(columns.base, np.int64),
-        strings,
-        axes,
-    )
-    read_place_and_time(out, table, topics)
-    return out
-
-
-def read_place_and_time(out: Batch, table: pa.Table, topics: TopicView) -> None:
-    """Place and time, from the columns that say them."""
-    if "_topic" in table.column_names:
-        place(out, table.column("_topic"), topics)
-    if "_published_at" in table.column_names:
-        out.published_at[:] = times(table.column("_published_at"), NO_TIME)
-    if "_expires_at" in table.column_names:
-        out.expires_at[:] = times(table.column("_expires_at"), NEVER_EXPIRES)
-
-
-def times(column: pa.ChunkedArray | pa.Array, missing: int) -> I64:
-    """Microseconds, from timestamps or integers."""
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    out: I64 = column.cast(pa.int64()).fill_null(missing).to_numpy().astype(np.int64)
-    return out
-
-
-def bytes_column(column: pa.ChunkedArray) -> TextArrays:
-    """Of a column of bytes; null has the length -1."""
-    return texts_of(column.cast(pa.large_binary())).for_kernel()
-
-
-def string_column(column: pa.ChunkedArray | pa.Array) -> TextArrays:
-    """Of a column of strings; null has the length -1."""
-    return texts_of(column.cast(pa.large_string())).for_kernel()
-
-
-def place(out: Batch, column: pa.ChunkedArray | pa.Array, topics: TopicView) -> None:
-    heap, offset, length = string_column(column)
-    np.maximum(length, 0, out=length)  # null: the root
-    wrong = int(resolve_topics(topics, heap, offset, length, out.topic, out.exact))
-    if wrong >= 0:
-        text = heap[offset[wrong] : offset[wrong] + length[wrong]].tobytes().decode()
-        raise ValueError(f"row {wrong}: the topic {text!r} is no Dewey path; write numbers and dots, like 1.4.2")

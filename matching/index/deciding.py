@@ -12,6 +12,7 @@ from pastforward.matching.conditions.oracle import disjuncts_fit
 from pastforward.matching.index import records as r
 from pastforward.matching.index.publications import Publications, without_previous
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.slot_contents import disjunct_of, flags_of, python_constraints
 from pastforward.matching.index.verification import UNSURE
 
 I32 = npt.NDArray[np.int32]
@@ -37,15 +38,15 @@ def decide(
                 constants = constants_by[row] = publications.values(row)
             parts = parts_by.get(slot)
             if parts is None:
-                parts = parts_by[slot] = registry.python_constraints(slot)
+                parts = parts_by[slot] = python_constraints(registry, slot)
             answers[i] = all(name not in constants or satisfies(asked, constants[name]) for name, asked in parts)
             continue
         if row not in said_by:
             said_by[row] = without_previous(publications.said(row))
         if slot not in asked_by:
-            asked_by[slot] = registry.disjunct(slot)
+            asked_by[slot] = disjunct_of(registry, slot)
         asked = asked_by[slot]
-        flags = registry.flags(slot)
+        flags = flags_of(registry, slot)
         semantics: Semantics = "intersect" if flags & (r.SYMMETRIC | r.INTERSECT) else "classical"
         # coverage under `symmetric` has been counted by the kernel
         answers[i] = asked is not None and disjuncts_fit(semantics, asked, *said_by[row])

@@ -12,6 +12,7 @@ from pastforward.matching.conditions.predicates import predicates_of
 from pastforward.matching.conditions.printing import predicate_text
 from pastforward.matching.index import records as r
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.slot_contents import flags_of, parts_of, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,9 @@ def explain(
     near = [slot for slot, elsewhere in zip(slots, away, strict=True) if not elsewhere]
     if not near:
         return Explanation(subscription_id, False, tuple(dict.fromkeys(line for lines in away for line in lines)))
-    here = registry.window(near[0]).topic  # at another topic that fits too, the disjuncts are the same
+    here = window_of(registry, near[0]).topic  # at another topic that fits too, the disjuncts are the same
     reasons: list[str] = []
-    alternatives = [slot for slot in near if registry.window(slot).topic == here]
+    alternatives = [slot for slot in near if window_of(registry, slot).topic == here]
     for number, slot in enumerate(alternatives):
         failed = failures(registry, slot, attributes)
         if not failed:
@@ -57,7 +58,7 @@ def explain(
 def place_and_time(
     registry: Registry, slot: int, topic: str, published_at: int | None, expires_at: int | None
 ) -> list[str]:
-    wanted = registry.window(slot)
+    wanted = window_of(registry, slot)
     lines = []
     here, there = _components(topic), _components(wanted.topic)
     below = here[: len(there)] == there
@@ -79,9 +80,9 @@ def place_and_time(
 
 def failures(registry: Registry, slot: int, attributes: Mapping[str, object]) -> list[str]:
     lines = []
-    flags = registry.flags(slot)
+    flags = flags_of(registry, slot)
     relaxed = bool(flags & (r.SYMMETRIC | r.INTERSECT))
-    disjunct = registry.parts(slot)
+    disjunct = parts_of(registry, slot)
     for name, constraint in disjunct:
         value = attributes.get(name)
         if constraint is None:

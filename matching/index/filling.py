@@ -49,11 +49,13 @@ def _times(given: I64 | None) -> I64:
 
 
 @kernel
-def _fill(
-    batch: Int, known: Int, start: I64, name: I32, tag: U8, bits: I64, length: I32, number: I32, counted: U8, topic_heap: U8,
-    topic_at: I64, topic_length: I32, published_at: I64, expires_at: I64,
-) -> Int:  # fmt: skip
-    """Returns the first row whose topic is no Dewey path, or -1."""
+def _fill(batch: Int, known: Int, entries: Any, names: Any, topics: Any, times: Any) -> Int:
+    """Returns the first row whose topic is no Dewey path, or -1. `entries`: start, name, tag, bits, length; `names`: numbers of names, and
+    whether each is counted; `times`: published_at and expires_at, or empty."""
+    start, name, tag, bits, length = entries
+    number, counted = names
+    topic_heap, topic_at, topic_length = topics
+    published_at, expires_at = times
     out = batch_at(batch)
     view = known_at(known)
     strings = view.strings
@@ -80,8 +82,8 @@ def _fill(
             attribute = number[name[e]]
             if attribute < 0:
                 continue
-            offset = bits[e] if tag[e] >= STRING else 0
-            at = put_value(out, at, attribute, tag[e], bits[e], offset, length[e], heap, strings, view.axes)
+            value = tag[e], bits[e], bits[e] if tag[e] >= STRING else 0, length[e]
+            at = put_value(out, at, attribute, value, heap, strings, view.axes)
         out.start[row + 1] = at
         out.carried[row] = carried
     return -1
@@ -101,16 +103,16 @@ def filled(attributes: Attributes, numbers: dict[str, int], known: int, placed: 
     wrong = _fill(
         out.address,
         known,
-        writable(attributes.start, np.int64),
-        writable(attributes.name, np.int32),
-        writable(attributes.tag, np.uint8),
-        writable(attributes.bits, np.int64),
-        writable(attributes.length, np.int32),
-        number,
-        counted,
-        *topics.for_kernel(),
-        placed.published_at,
-        placed.expires_at,
+        (
+            writable(attributes.start, np.int64),
+            writable(attributes.name, np.int32),
+            writable(attributes.tag, np.uint8),
+            writable(attributes.bits, np.int64),
+            writable(attributes.length, np.int32),
+        ),
+        (number, counted),
+        topics.for_kernel(),
+        (placed.published_at, placed.expires_at),
     )
     if wrong >= 0:
         text = topics.heap[topics.at[wrong] : topics.at[wrong] + topics.length[wrong]].tobytes().decode()

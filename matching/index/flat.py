@@ -8,14 +8,14 @@ Kinds that may come: NULL, ANY, BOOLEANS, NUMBER, TIMESTAMPS, STRINGS, EQUAL_STR
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.kernel import kernel
 from pastforward.columns.texts import Texts
-from pastforward.matching.index.records import EQUAL_STRING, HAS_HIGH, HAS_LOW, STRINGS
+from pastforward.matching.index.parts import put_part
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
@@ -44,31 +44,11 @@ class Places(NamedTuple):
 
 
 @kernel
-def sort_parts(
-    start: I64, name: I32, kind_in: U8, flags_in: U8, low_in: I64, high_in: I64, numbers: I32, texts: I32, attribute: I32,
-    kind: U8, flags: U8, low: I64, high: I64,
-) -> None:  # fmt: skip
-    """Parts by attribute, as records have them, and strings by their numbers."""
+def sort_parts(start: I64, given: Any, numbers: I32, texts: I32, items: I64, out: Any) -> None:
+    """Parts by attribute, as records have them, and strings by their numbers. `given`: name, kind, flags, low, high; `out`: the same, to be
+    written, with attributes in place of names. `items`: none, as no kind that may come has any."""
+    name, kind, flags, low, high = given
     for d in range(len(start) - 1):
         for p in range(start[d], start[d + 1]):
-            at = p
-            number = numbers[name[p]]
-            while at > start[d] and attribute[at - 1] > number:
-                attribute[at] = attribute[at - 1]
-                kind[at] = kind[at - 1]
-                flags[at] = flags[at - 1]
-                low[at] = low[at - 1]
-                high[at] = high[at - 1]
-                at -= 1
-            first = low_in[p]
-            last = high_in[p]
-            if kind_in[p] == EQUAL_STRING:
-                first = np.int64(texts[first])
-            elif kind_in[p] == STRINGS:
-                first = np.int64(texts[first]) if flags_in[p] & HAS_LOW else 0
-                last = np.int64(texts[last]) if flags_in[p] & HAS_HIGH else 0
-            attribute[at] = number
-            kind[at] = kind_in[p]
-            flags[at] = flags_in[p]
-            low[at] = first
-            high[at] = last
+            part = np.int64(numbers[name[p]]), np.int64(kind[p]), np.int64(flags[p]), low[p], high[p]
+            put_part(out, start[d], p, part, texts, items)

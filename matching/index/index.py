@@ -24,6 +24,7 @@ from pastforward.matching.index.memory import give_back
 from pastforward.matching.index.predicate_settings import semantics_of
 from pastforward.matching.index.publications import FromAttributes, FromValues, moment
 from pastforward.matching.index.reading import Reading
+from pastforward.matching.index.slot_contents import disjunct_of, flags_of
 from pastforward.matching.index.subscription import (
     Identity,
     Moment,
@@ -229,9 +230,9 @@ class Index:
                 return (), self._members.never[subscription_id]
             slots = self._members.slots_of(subscription_id)
             registry = self._members.registry
-            disjuncts = [registry.disjunct(slot) for slot in slots]
+            disjuncts = [disjunct_of(registry, slot) for slot in slots]
             known = tuple(disjunct for disjunct in disjuncts if disjunct is not None)
-            return known, semantics_of(registry.flags(slots[0]))
+            return known, semantics_of(flags_of(registry, slots[0]))
         finally:
             self._lock.release_read()
 

@@ -5,7 +5,7 @@ A few records at a time meet all publications of a batch, so that each is fetche
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,18 +30,11 @@ _ENTRIES: Final = 1 << 16  # of attributes by publication: what the second cache
 
 @kernel
 def scan(
-    known_address: Int,
-    members: I32,
-    batch_address: Int,
-    begin: Int,
-    end: Int,
-    attributes: Int,
-    first: Int,
-    rows: I32,
-    slots: I32,
+    addresses: Any, members: I32, begin: Int, end: Int, attributes: Int, first: Int, rows: I32, slots: I32
 ) -> tuple[Int, Int]:
     """The rows from `begin` to `end`, from the member `first` on. Returns the next member and the number of pairs; stops early when
-    pairs might not fit any more."""
+    pairs might not fit any more. `addresses`: of what is known of subscriptions, and the batch."""
+    known_address, batch_address = addresses
     known = known_at(known_address)
     batch = batch_at(batch_address)
     where = np.full((end - begin, attributes), -1, np.int32)
@@ -108,10 +101,11 @@ def scan_members(registry: Registry, members: I32, batch: Batch) -> tuple[I32, I
     rows, slots = np.empty(room, np.int32), np.empty(room, np.int32)
     found: list[tuple[I32, I32]] = [(np.empty(0, np.int32), np.empty(0, np.int32))]
     pinned = pin(batch)
+    addresses = registry.known_at, pinned.address
     for begin in range(0, batch.rows, step):
         end = min(begin + step, batch.rows)
         member = 0
         while member < len(members):
-            member, n = scan(registry.known_at, members, pinned.address, begin, end, attributes, member, rows, slots)
+            member, n = scan(addresses, members, begin, end, attributes, member, rows, slots)
             found.append((rows[:n].copy(), slots[:n].copy()))
     return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])

@@ -188,7 +188,7 @@ class PartsBuilder:
         count = len(flat) // 5
         attribute, kind, flags = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.uint8)
         low, high = np.empty(count, np.int64), np.empty(count, np.int64)
-        _sort_parts(start, flat, items, texts, attribute, kind, flags, low, high)
+        _sort_parts(start, flat, items, texts, (attribute, kind, flags, low, high))
         topic, starts_at, ends_at, record_flags = records.T
         return r.Parts(
             start, attribute, kind, flags, low, high, items, topic.astype(np.int32), np.ascontiguousarray(starts_at),
@@ -310,37 +310,40 @@ class PartsBuilder:
             self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
 
 
+@inner
+def put_part(out: Any, begin: Int, p: Int, part: Any, texts: I32, items: I64) -> None:
+    """Writes the part that comes as the p-th among those of its disjunct, which begin at `begin` and are sorted by attribute, otherwise in
+    order. `part`: attribute, kind, flags, low, high. Strings get the numbers that `texts` gives them."""
+    attribute, kind, flags, low, high = out
+    a, k, f, first, last = part
+    at = p
+    while at > begin and attribute[at - 1] > a:
+        attribute[at] = attribute[at - 1]
+        kind[at] = kind[at - 1]
+        flags[at] = flags[at - 1]
+        low[at] = low[at - 1]
+        high[at] = high[at - 1]
+        at -= 1
+    if k == EQUAL_STRING or (k >= PREFIX and k <= LIKE):
+        first = np.int64(texts[first])
+    elif k == STRINGS:
+        first = np.int64(texts[first]) if f & HAS_LOW else np.int64(0)
+        last = np.int64(texts[last]) if f & HAS_HIGH else np.int64(0)
+    elif (k == INCLUDED or k == EXCLUDED) and f == OF_STRINGS:
+        _by_number(items, first, first + (last & 0xFFFFFFFF), texts)
+    attribute[at] = a
+    kind[at] = k
+    flags[at] = f
+    low[at] = first
+    high[at] = last
+
+
 @kernel
-def _sort_parts(
-    start: I64, flat: I64, items: I64, texts: I32, attribute: I32, kind: U8, flags: U8, low: I64, high: I64
-) -> None:
-    """Each disjunct's parts by attribute, otherwise in order; strings by their numbers."""
-    for i in range(len(start) - 1):
-        for p in range(start[i], start[i + 1]):
-            at = p
-            while at > start[i] and attribute[at - 1] > flat[5 * p]:
-                attribute[at] = attribute[at - 1]
-                kind[at] = kind[at - 1]
-                flags[at] = flags[at - 1]
-                low[at] = low[at - 1]
-                high[at] = high[at - 1]
-                at -= 1
-            attribute[at] = flat[5 * p]
-            k = flat[5 * p + 1]
-            f = flat[5 * p + 2]
-            first = flat[5 * p + 3]
-            last = flat[5 * p + 4]
-            if k == EQUAL_STRING or (k >= PREFIX and k <= LIKE):
-                first = texts[first]
-            elif k == STRINGS:
-                first = texts[first] if f & HAS_LOW else 0
-                last = texts[last] if f & HAS_HIGH else 0
-            elif (k == INCLUDED or k == EXCLUDED) and f == OF_STRINGS:
-                _by_number(items, first, first + (last & 0xFFFFFFFF), texts)
-            kind[at] = k
-            flags[at] = f
-            low[at] = first
-            high[at] = last
+def _sort_parts(start: I64, flat: I64, items: I64, texts: I32, out: Any) -> None:
+    for d in range(len(start) - 1):
+        for p in range(start[d], start[d + 1]):
+            part = flat[5 * p], flat[5 * p + 1], flat[5 * p + 2], flat[5 * p + 3], flat[5 * p + 4]
+            put_part(out, start[d], p, part, texts, items)
 
 
 @inner

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pastforward.matching.index.batch import bytes_column, string_column, times
 from pastforward.matching.index.predicate_rows import (
     BINARY_VALUE,
     BOOL_VALUE,
@@ -21,6 +20,7 @@ from pastforward.matching.index.predicate_rows import (
     TIME_VALUE,
     TWO_VALUES,
 )
+from pastforward.matching.index.tables import bytes_column, string_column, times
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -19,8 +19,8 @@ from pastforward.matching.conditions.predicates import (
 )
 from pastforward.matching.conditions.types import Instant
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
-from pastforward.matching.index.batch import times
 from pastforward.matching.index.predicate_columns import VALUE_COLUMNS
+from pastforward.matching.index.tables import times
 
 I64 = npt.NDArray[np.int64]
 

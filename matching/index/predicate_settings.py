@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pastforward.columns.vocabulary import Semantics
 from pastforward.matching.index import records as r
-from pastforward.matching.index.batch import string_column, times
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.tables import string_column, times
 from pastforward.matching.index.topics import first_wrong_topic
 
 U8 = npt.NDArray[np.uint8]

@@ -22,12 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pastforward.columns.vocabulary import Semantics
-from pastforward.matching.conditions.normal_form import Constraint
-from pastforward.matching.conditions.predicates import (
-    checked_name,
-)
+from pastforward.matching.conditions.normal_form import Constraint, Disjunct
+from pastforward.matching.conditions.predicates import checked_name
 from pastforward.matching.index import records as r
-from pastforward.matching.index.batch import string_column
 from pastforward.matching.index.parts import PartsBuilder
 from pastforward.matching.index.predicate_columns import Values, grouped, raw_bits, read_values, word_codes
 from pastforward.matching.index.predicate_objects import disjuncts_by_python
@@ -51,6 +48,7 @@ from pastforward.matching.index.records import (
     Parts,
 )
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.tables import string_column
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -70,111 +68,159 @@ class PredicateBatch(NamedTuple):
     never: list[tuple[int | str, Semantics]]
 
 
+class _Columns(NamedTuple):
+    """By row: numbers of attributes among `names`, operators, values."""
+
+    attribute: I64
+    names: list[str]
+    operator: npt.NDArray[np.uint8]
+    value: Values
+    high: Values
+
+    def for_kernel(self) -> tuple[npt.NDArray[np.generic], ...]:
+        return self.operator, self.value.kind, self.high.kind, self.value.bits, self.high.bits
+
+
+class _Groups(NamedTuple):
+    """See `predicate_columns.grouped`."""
+
+    order: I64
+    key: I64
+    start: I64
+    first: I64
+
+
+# By subscription: topic, starts_at, ends_at, flags.
+_Records = tuple[I32, I64, I64, npt.NDArray[np.uint8]]
+
+
 def read_predicates(table: pa.Table, registry: Registry, text_ids: bool | None) -> PredicateBatch:
+    is_text = _has_text_ids(table, text_ids)
+    if is_text:
+        run_key, id_names = word_codes(table.column("subscription_id"), None, 0)
+    else:
+        run_key, id_names = raw_bits(table.column("subscription_id"), INT_VALUE), []
+    groups = _Groups(*grouped(run_key, _disjuncts(table)))
+    columns = _read_columns(table)
+    settings = Settings(table, groups.order, groups.start, groups.first)
+    slow = _slow_ids(columns, settings, groups)
+    by_python = disjuncts_by_python(table, groups.order, groups.start, groups.first, slow) if slow.any() else {}
+
+    # nothing is held before this line, from which on nothing is refused
+    records = settings.columns(registry)
+    parts, first = _parts_by_kernels(registry, columns, groups, slow, records)
+    python: list[Constraint] = []
+    ids = np.flatnonzero(~slow)
+    if by_python:
+        slow_ids = [i for i in by_python if by_python[i]]
+        builder = _parts_by_python(registry, by_python, slow_ids, records)
+        parts, python = _joined(parts, builder.parts()), builder.python
+        sizes = np.array([len(by_python[i]) for i in slow_ids], np.int64)
+        first = np.concatenate([first, first[-1] + np.cumsum(sizes)])
+        ids = np.concatenate([ids, np.array(slow_ids, np.int64)])
+    topic, _, _, flags = records
+    settings.hold(registry, topic, np.diff(first), ids)
+    none = np.array([i for i in by_python if not by_python[i]], np.int64)
+    if (topic[none] > 0).any():
+        registry.topics.release(topic[none[topic[none] > 0]])
+    key_of_id = groups.key[groups.start[groups.first[:-1]]]
+    identities = key_of_id[ids]
+    if is_text:
+        wanted = [id_names[i] for i in identities.tolist()]
+        identities = registry.id_strings.intern(*string_column(pa.array(wanted, pa.large_string()))).astype(np.int64)
+    never = [
+        (id_names[key] if is_text else key, semantics_of(int(flags[i])))
+        for i, key in zip(none.tolist(), key_of_id[none].tolist(), strict=True)
+    ]
+    return PredicateBatch(parts, identities.astype(np.int64), first.astype(np.int64), python, is_text, never)
+
+
+def _has_text_ids(table: pa.Table, wanted: bool | None) -> bool:
     for name in _REQUIRED:
         if name not in table.column_names:
             raise ValueError(f"the table has no column {name!r}; it has {', '.join(table.column_names)}")
         if table.column(name).null_count:
             raise ValueError(f"the column {name!r} has nulls; every predicate needs one")
-    rows = table.num_rows
-    id_column = table.column("subscription_id")
-    is_text = not pa.types.is_integer(id_column.type)
-    if text_ids is not None and text_ids != is_text:
-        raise TypeError(f"the ids of this index are {'strings' if text_ids else 'integers'}, the table's are not")
-    if is_text:
-        run_key, id_names = word_codes(id_column, None, 0)
-    else:
-        run_key, id_names = raw_bits(id_column, INT_VALUE), []
-    disjunct = None
-    if "disjunct" in table.column_names:
-        disjunct = table.column("disjunct").cast(pa.int64()).fill_null(0).to_numpy()
-        disjunct = disjunct if disjunct.any() else None
-    order, ordered_key, start, first = grouped(run_key, disjunct)
+    found = not pa.types.is_integer(table.column("subscription_id").type)
+    if wanted is not None and wanted != found:
+        raise TypeError(f"the ids of this index are {'strings' if wanted else 'integers'}, the table's are not")
+    return found
 
+
+def _disjuncts(table: pa.Table) -> I64 | None:
+    if "disjunct" not in table.column_names:
+        return None
+    numbers: I64 = table.column("disjunct").cast(pa.int64()).fill_null(0).to_numpy()
+    return numbers if numbers.any() else None
+
+
+def _read_columns(table: pa.Table) -> _Columns:
     codes, names = word_codes(table.column("attribute"), None, 0)
     operator = word_codes(table.column("operator"), OPERATORS, OP_PYTHON)[0].astype(np.uint8)
-    value, high = read_values(table, "value"), read_values(table, "high")
-    slow = np.empty(rows, np.uint8)
-    needs_python(operator, value.kind, high.kind, value.bits, high.bits, *value.binary, slow)
-    if (operator == OP_IS_NULL).any():
-        mark_doubtful(start, order, codes, operator, slow)
     for name in names:
         checked_name(name)
-    settings = Settings(table, order, start, first)
-    # what contradicts itself must be found there: under these semantics an attribute that nobody names is not looked at
-    slow_id = settings.relaxed
-    if slow.any():
-        slow_id = slow_id | np.logical_or.reduceat(slow[order] != 0, start[first[:-1]])
-    any_slow = bool(slow_id.any())
-    by_python = {}
-    if any_slow:
-        by_python = disjuncts_by_python(table, order, start, first, slow_id)
+    return _Columns(codes, names, operator, read_values(table, "value"), read_values(table, "high"))
 
-    numbers = np.array([registry.number(name) for name in names] or [0], np.int32)
-    attribute = numbers[codes]
-    fast_order, fast_start = order, start
-    fast_slot = np.ones(len(start) - 1, bool)
-    fast = np.ones(rows, bool)
-    if any_slow:
-        fast_slot = ~np.repeat(slow_id, np.diff(first))
-        fast_order = order[np.repeat(fast_slot, np.diff(start))]
-        fast_start = np.append(0, np.cumsum(np.diff(start)[fast_slot]))
+
+def _slow_ids(columns: _Columns, settings: Settings, groups: _Groups) -> npt.NDArray[np.bool_]:
+    """Subscriptions that Python reads."""
+    slow = np.empty(len(columns.operator), np.uint8)
+    needs_python(columns.for_kernel(), columns.value.binary, slow)
+    if (columns.operator == OP_IS_NULL).any():
+        mark_doubtful(groups.start, groups.order, columns.attribute, columns.operator, slow)
+    # what contradicts itself must be found there: under these semantics an attribute that nobody names is not looked at
+    found = settings.relaxed
+    if slow.any():
+        found = found | np.logical_or.reduceat(slow[groups.order] != 0, groups.start[groups.first[:-1]])
+    return found
+
+
+def _parts_by_kernels(
+    registry: Registry, columns: _Columns, groups: _Groups, slow: npt.NDArray[np.bool_], records: _Records
+) -> tuple[Parts, I64]:
+    """The parts of all other subscriptions, and with which of them each begins."""
+    order, _, start, first = groups
+    rows = len(columns.operator)
+    numbers = np.array([registry.number(name) for name in columns.names] or [0], np.int32)
+    attribute = numbers[columns.attribute]
+    chosen, fast = np.repeat(np.arange(len(first) - 1), np.diff(first)), np.ones(rows, bool)
+    if slow.any():
+        fast_slot = ~np.repeat(slow, np.diff(first))
+        order = order[np.repeat(fast_slot, np.diff(start))]
+        start = np.append(0, np.cumsum(np.diff(start)[fast_slot]))
+        first = np.append(0, np.cumsum(np.diff(first)[~slow]))
+        chosen = chosen[fast_slot]
         fast[:] = False
-        fast[fast_order] = True
-    sort_by_attribute(fast_start, fast_order, attribute)
-    text, high_text = (
-        _intern(registry, value, fast, rows),
-        _intern(registry, high, fast & (operator == OP_BETWEEN), rows),
+        fast[order] = True
+    sort_by_attribute(start, order, attribute)
+    texts = (
+        _intern(registry, columns.value, fast, rows),
+        _intern(registry, columns.high, fast & (columns.operator == OP_BETWEEN), rows),
     )
-    count = len(fast_order)
-    room = count + len(value.binary[0]) // 8
+    count, shapes = len(order), columns.value.binary
     kind, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    low_bits, high_bits, items = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(room, np.int64)
-    n = read_rows(
-        fast_order, operator, value.kind, high.kind, value.bits, high.bits, text, high_text,
-        *value.binary, kind, flags, low_bits, high_bits, items,
-    )  # fmt: skip
-    topic, starts_at, ends_at, record_flags = settings.columns(registry)
-    chosen = np.repeat(np.arange(len(first) - 1), np.diff(first))[fast_slot]
+    low, high = np.empty(count, np.int64), np.empty(count, np.int64)
+    items = np.empty(count + len(shapes[0]) // 8, np.int64)
+    used = read_rows(order, columns.for_kernel(), texts, shapes, (kind, flags, low, high, items))
+    topic, starts_at, ends_at, record_flags = records
     parts = Parts(
-        fast_start, attribute[fast_order], kind, flags, low_bits, high_bits, items[:n].copy(),
+        start, attribute[order], kind, flags, low, high, items[:used].copy(),
         topic[chosen], starts_at[chosen], ends_at[chosen], record_flags[chosen],
     )  # fmt: skip
-    python: list[Constraint] = []
-    id_order, fast_first = np.arange(len(slow_id)), first
-    if any_slow:
-        id_order, slow_ids = np.flatnonzero(~slow_id), np.array([i for i in by_python if by_python[i]], np.int64)
-        fast_first = np.append(0, np.cumsum(np.diff(first)[id_order]))
-        builder = PartsBuilder(registry.strings, registry.number, registry.numbers)
-        sizes = []
-        for i in slow_ids.tolist():
-            disjuncts = by_python[i]
-            for d in disjuncts:
-                builder.add(
-                    d, int(topic[i]), int(record_flags[i]),
-                    int(starts_at[i]) if record_flags[i] & r.HAS_START else None,
-                    int(ends_at[i]) if record_flags[i] & r.HAS_END else None,
-                )  # fmt: skip
-            sizes.append(len(disjuncts))
-        parts = _joined(parts, builder.parts())
-        python = builder.python
-        fast_first = np.concatenate([fast_first, fast_first[-1] + np.cumsum(np.array(sizes, np.int64))])
-        id_order = np.concatenate([id_order, slow_ids])
-    settings.hold(registry, topic, np.diff(fast_first), id_order)
-    none = np.array([i for i in by_python if not by_python[i]], np.int64)
-    if (topic[none] > 0).any():
-        registry.topics.release(topic[none[topic[none] > 0]])
-    key_of_id = ordered_key[start[first[:-1]]]
-    identities = key_of_id[id_order]
-    if is_text:
-        wanted = [id_names[i] for i in identities.tolist()]
-        heap, offset, length = string_column(pa.array(wanted, pa.large_string()))
-        identities = registry.id_strings.intern(heap, offset, length).astype(np.int64)
-    never = [
-        (id_names[key] if is_text else key, semantics_of(int(record_flags[i])))
-        for i, key in zip(none.tolist(), key_of_id[none].tolist(), strict=True)
-    ]
-    return PredicateBatch(parts, identities.astype(np.int64), fast_first.astype(np.int64), python, is_text, never)
+    return parts, first
+
+
+def _parts_by_python(
+    registry: Registry, by_python: dict[int, list[Disjunct]], ids: list[int], records: _Records
+) -> PartsBuilder:
+    topic, starts_at, ends_at, flags = records
+    builder = PartsBuilder(registry.strings, registry.number, registry.numbers)
+    for i in ids:
+        begins = int(starts_at[i]) if flags[i] & r.HAS_START else None
+        ends = int(ends_at[i]) if flags[i] & r.HAS_END else None
+        for disjunct in by_python[i]:
+            builder.add(disjunct, int(topic[i]), int(flags[i]), begins, ends)
+    return builder
 
 
 def _intern(registry: Registry, values: Values, wanted: npt.NDArray[np.bool_], rows: int) -> I32:

@@ -18,12 +18,13 @@ from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Fa
 from pastforward.matching.conditions.types import Instant, classify
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index.arrow import Layouts, export, fill, string_bytes
-from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch, batch_of_table, read_place_and_time
+from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch
 from pastforward.matching.index.filling import Placed, filled
 from pastforward.matching.index.keys import OTHER
 from pastforward.matching.index.parts import float_bits, hull
 from pastforward.matching.index.places import published_range
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.tables import batch_of_table, read_place_and_time
 
 _DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
 
@@ -67,9 +68,7 @@ class FromTable(Publications):
         self._table = table
         batch: Batch | FlatBatch | None = self._plain(table, registry, layouts)
         if batch is None:
-            batch = batch_of_table(
-                table, registry.numbers, registry.known.strings, registry.known.topics, registry.known.axes
-            )
+            batch = batch_of_table(table, registry)
         super().__init__(batch)
 
     @staticmethod

@@ -8,36 +8,29 @@ number in `id_strings`.
 from __future__ import annotations
 
 from sys import getsizeof
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pastforward.columns.addressed import Pinned, pin
 from pastforward.columns.growing import longer
-from pastforward.matching.conditions.merge import meet
-from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Disjunct
+from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint
 from pastforward.matching.conditions.predicates import checked_name
 from pastforward.matching.index import records as r
 from pastforward.matching.index.memory import size_of
-from pastforward.matching.index.parts import constraint_of_part
 from pastforward.matching.index.places import AXES, add_ranges, axes_wanted
 from pastforward.matching.index.records import (
     AXIS,
     GEOMETRY,
-    HAS_TOPIC,
     INCLUDED,
     LIKE,
     PYTHON,
     Parts,
     RecordView,
     checked_parts,
-    part_count,
-    parts_begin,
-    payload,
-    read_64,
 )
-from pastforward.matching.index.renumbering import renumber, used_attributes, words_of
+from pastforward.matching.index.renumbering import Numbers, renumber, used_attributes, words_of
 from pastforward.matching.index.slots import (
     CELLS,
     FREE_SLOTS,
@@ -47,6 +40,7 @@ from pastforward.matching.index.slots import (
     SUBSCRIPTIONS,
     WORDS,
     SlotView,
+    Space,
     add_slots,
     all_slots,
     collect_held,
@@ -72,14 +66,8 @@ _PER_SLOT: Final = (
 )  # ids, head, following, offset, the list of free ones, where it is in an algorithm, cells
 
 
-class Window(NamedTuple):
-    """Place and time of a subscription."""
-
-    topic: str
-    subtree: bool
-    starts_at: int | None
-    ends_at: int | None
-    valid: bool
+_NO_NUMBERS: Final = np.empty(0, np.int32)
+_NOTHING: Final = (_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS)
 
 
 def _same_arrays(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -229,22 +217,13 @@ class Registry:
         self.has_disjunctions |= count > len(identities)
         self.has_keyed |= bool(np.isin(parts.kind, (INCLUDED, r.SUFFIX, r.SUBSTRING, LIKE)).any())
         out = np.empty(count, np.int32)
-        scratch = np.empty(longest, np.uint32)
-        add_slots(
-            self.slots,
-            self._offset,
-            self._words,
-            self._free_records,
-            self._free_slots,
-            self._state,
-            pinned.address,
-            identities,
-            first,
-            scratch,
-            out,
-        )
+        add_slots(self.slots, self._space, pinned.address, identities, first, np.empty(longest, np.uint32), out)
         self._see()
         return out
+
+    @property
+    def _space(self) -> Space:
+        return self._offset, self._words, self._free_records, self._free_slots, self._state
 
     @property
     def free_words(self) -> int:
@@ -279,7 +258,7 @@ class Registry:
         words = np.zeros(max(2 + int(words_of(self._words, self._offset, kept)), 1024), np.uint32)
         room = max(len(kept), 64)
         offset = np.zeros(room, np.uint32)
-        end = renumber(self._words, self._offset, kept, words, offset, attribute, string, topic, python)
+        end = renumber(self._words, self._offset, kept, words, offset, Numbers(attribute, string, topic, python))
         ids = self.slots.ids[kept]
         if text_ids:
             ids = self.id_strings.compact()[ids].astype(np.int64)
@@ -324,74 +303,17 @@ class Registry:
     def drop(self, slots: I32) -> None:
         """Forgets whole subscriptions, given by all their slots."""
         counts = np.zeros(3, np.int64)
-        none = np.empty(0, np.int32)
-        collect_held(self._words, self._offset, slots, none, none, none, counts)
+        collect_held(self._words, self._offset, slots, _NOTHING, counts)
         if counts.any():
-            held = [np.empty(n, np.int32) for n in counts.tolist()]
-            collect_held(self._words, self._offset, slots, *held, counts)
-            self.strings.release(held[0])
-            self.topics.release(held[1])
-            for number in held[2].tolist():
+            strings, topics, python = (np.empty(n, np.int32) for n in counts.tolist())
+            collect_held(self._words, self._offset, slots, (strings, topics, python), counts)
+            self.strings.release(strings)
+            self.topics.release(topics)
+            for number in python.tolist():
                 self._python_bytes -= size_of(self.python[number])
                 self.python[number] = None
                 self._free_python.append(number)
-        drop_slots(self.slots, self._offset, self._words, self._free_records, self._free_slots, self._state, slots)
-
-    def disjunct(self, slot: int) -> Disjunct | None:
-        """The constraints of a slot, of each attribute one; None if nothing satisfies them, as a table of predicates may have it."""
-        found: dict[str, Constraint] = {}
-        for name, part in self.parts(slot):
-            merged = meet(found[name], part) if name in found and part is not None else part
-            if merged is None:
-                return None
-            found[name] = merged
-        return tuple(found.items())
-
-    def parts(self, slot: int) -> list[tuple[str, Constraint | None]]:
-        """What the record of a slot is made of; an attribute may come more than once. None: nothing satisfies it."""
-        words, at = self._words, int(self._offset[slot])
-        parts, at = int(part_count(words, at)), int(parts_begin(words, at))
-        found: list[tuple[str, Constraint | None]] = []
-        for _ in range(parts):
-            attribute = int(words[at]) >> 12
-            implied = (int(words[at]) >> 7) & 31 == LIKE and int(words[at]) & r.IMPLIED
-            if not (self._sorts[attribute] & AXIS or implied):
-                found.append((self.names[attribute], constraint_of_part(words, at, self.strings, self.python)))
-            at += 1 + int(payload(words, at))
-        return found
-
-    def python_constraints(self, slot: int) -> list[tuple[str, Constraint]]:
-        """Those constraints of a slot that only Python can decide."""
-        words, at = self._words, int(self._offset[slot])
-        parts, at = int(part_count(words, at)), int(parts_begin(words, at))
-        found = []
-        for _ in range(parts):
-            header = int(words[at])
-            if (header >> 7) & 31 == PYTHON:
-                constraint = self.python[int(words[at + 1])]
-                assert constraint is not None
-                found.append((self.names[header >> 12], constraint))
-            at += 1 + int(payload(words, at))
-        return found
-
-    def window(self, slot: int) -> Window:
-        """Place and time of a slot."""
-        words, at = self._words, int(self._offset[slot])
-        flags = int(words[at])
-        at += 1
-        topic, starts_at, ends_at = "", None, None
-        if flags & HAS_TOPIC:
-            topic = self.topics.text(int(words[at]))
-            at += 1
-        if flags & r.HAS_START:
-            starts_at = int(read_64(words, at))
-            at += 2
-        if flags & r.HAS_END:
-            ends_at = int(read_64(words, at))
-        return Window(topic, bool(flags & r.SUBTREE_SCOPE), starts_at, ends_at, bool(flags & r.VALID_TIME))
-
-    def flags(self, slot: int) -> int:
-        return int(self._words[int(self._offset[slot])]) & 255
+        drop_slots(self.slots, self._space, slots)
 
     def _known(self) -> Known:
         return Known(

@@ -3,6 +3,8 @@
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +33,15 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 
 
+class Numbers(NamedTuple):
+    """The new number of each old one."""
+
+    attribute: I32
+    string: I32
+    topic: I32
+    python: I32
+
+
 @kernel
 def used_attributes(words: U32, offset: U32, slots: Int, used: U8) -> None:
     """Marks the attributes that records name."""
@@ -54,11 +65,10 @@ def words_of(words: U32, offset: U32, slots: I32) -> Int:
 
 
 @kernel
-def renumber(
-    words: U32, offset: U32, slots: I32, to: U32, to_offset: U32, attribute: I32, string: I32, topic: I32, python: I32
-) -> Int:
+def renumber(words: U32, offset: U32, slots: I32, to: U32, to_offset: U32, numbers: Numbers) -> Int:
     """Copies records one after the other, with new numbers. Returns where they end. Strings of a set stay in order, since the new numbers
     are in the order of the old ones."""
+    attribute, string, topic, python = numbers
     end = 2  # an offset of 0 is an empty slot
     for i in range(len(slots)):
         begin = np.int64(offset[slots[i]])

@@ -58,7 +58,7 @@ def _match_one(
                 offset = bits
                 length = load_i64(at + 24)
         if attribute >= 0:
-            n = put_value(batch, n, attribute, tag, bits, offset, length, batch.heap, known.strings, known.axes)
+            n = put_value(batch, n, attribute, (tag, bits, offset, length), batch.heap, known.strings, known.axes)
     batch.start[1] = n
     rows, slots, n = find(blocks, known, batch, False, 1, attributes)
     _, slots, _, unsure = checked(known, batch, rows[:n], slots[:n], attributes)

@@ -1,10 +1,11 @@
-"""A few publications of an Arrow table, in one kernel: columns in, rows and ids out. Here the ways to a match cost more than the match."""
+"""A few publications of an Arrow table, in one kernel: columns in, rows and ids out. For small batches, call overhead exceeds matching
+time; this path avoids it."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,8 @@ from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Int
 from pastforward.matching.blocks.kernels import find
 from pastforward.matching.blocks.references import blocks_at
-from pastforward.matching.index.arrow import Layouts, columns_at, fill_batch, int64_column, string_bytes
+from pastforward.matching.index.arrow import Layouts, fill_batch, int64_column, string_bytes
+from pastforward.matching.index.arrow_rows import columns_at
 from pastforward.matching.index.batch import FlatBatch
 from pastforward.matching.index.checking import batch_at, checked, known_at
 from pastforward.matching.index.registry import Registry
@@ -31,18 +33,11 @@ _RELEASER: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 @kernel
-def _match_few(
-    blocks_address: Int,
-    known_address: Int,
-    batch_address: Int,
-    array: Int,
-    columns: Int,
-    attributes: Int,
-    ids: I64,
-    out_rows: I64,
-    out_ids: I64,
-) -> Int:
-    """Returns how many pairs there are; -1 if they are too many or not sure."""
+def _match_few(addresses: Any, array: Int, columns: Int, attributes: Int, ids: I64, out_rows: I64, out_ids: I64) -> Int:
+    """`addresses`: of blocks, what is known of subscriptions, batch.
+
+    Returns how many pairs there are; -1 if they are too many or not sure."""
+    blocks_address, known_address, batch_address = addresses
     known = known_at(known_address)
     batch = batch_at(batch_address)
     fill_batch(batch, known.strings, known.axes, array, columns_at(columns))
@@ -87,9 +82,7 @@ class Few(threading.local):
                 self._batch = FlatBatch(*shape)
                 self._shape = shape
             n = _match_few(
-                blocks_at,
-                registry.known_at,
-                self._batch.address,
+                (blocks_at, registry.known_at, self._batch.address),
                 array,
                 columns,
                 len(registry.names),

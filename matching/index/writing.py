@@ -77,10 +77,9 @@ def add_flat(members: Members, identities: I64, conditions: Flat, places: Places
     parts = len(conditions.name)
     attribute, kind, flags = np.empty(parts, np.int32), np.empty(parts, np.uint8), np.empty(parts, np.uint8)
     low, high = np.empty(parts, np.int64), np.empty(parts, np.int64)
-    sort_parts(
-        conditions.start, conditions.name, conditions.kind, conditions.flags, conditions.low, conditions.high, numbers,
-        texts, attribute, kind, flags, low, high,
-    )  # fmt: skip
+    given = conditions.name, conditions.kind, conditions.flags, conditions.low, conditions.high
+    items = np.empty(0, np.int64)
+    sort_parts(conditions.start, given, numbers, texts, items, (attribute, kind, flags, low, high))
     # a record for each disjunct; each holds its topic
     owner = np.repeat(np.arange(len(identities)), np.diff(conditions.first))
     record_flags = places.flags[owner]
@@ -95,7 +94,7 @@ def add_flat(members: Members, identities: I64, conditions: Flat, places: Places
     record_flags |= np.where(endless, 0, r.HAS_END).astype(np.uint8)
     members.take(
         Parts(
-            conditions.start, attribute, kind, flags, low, high, np.empty(0, np.int64), topic,
+            conditions.start, attribute, kind, flags, low, high, items, topic,
             places.starts_at[owner], np.where(endless, 0, ends_at), record_flags,
         ),
         identities, conditions.first, [],

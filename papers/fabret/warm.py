@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pastforward.matching.index.algorithm import Algorithm
 from pastforward.matching.index.algorithms import create
-from pastforward.matching.index.batch import batch_of_table
 from pastforward.matching.index.predicate_table import read_predicates
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.tables import batch_of_table
 from pastforward.papers.fabret.cost_model import Costs, calibrate
 
 ALGORITHMS: Final = ("counting", "propagation", "prefetch", "static", "dynamic")
@@ -39,9 +39,7 @@ def compile_clustering() -> None:
         batch = read_predicates(predicates, registry, None)
         slots = registry.add(batch.parts, batch.identities, batch.first, batch.python)
         algorithm.insert(slots)
-        algorithm.candidates(
-            batch_of_table(publications, registry.numbers, registry.known.strings, registry.known.topics)
-        )
+        algorithm.candidates(batch_of_table(publications, registry))
         algorithm.remove(slots)
     calibrate(entries=1_000)
     calibrate.cache_clear()

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pastforward.cli.suggest import Commands
+from pastforward.columns import extras
 from pastforward.errors import PastforwardError
 
 # Each command is imported when it is used: together they take a second.
@@ -82,9 +83,11 @@ def root(debug: bool) -> None:
 
 
 def _line(error: Exception) -> str | None:
-    """What a person is told; None: it is a fault of the program."""
-    if isinstance(error, PastforwardError):
+    """What a person reads; None: it is a fault of the program."""
+    if isinstance(error, PastforwardError | extras.MissingExtra):
         return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return extras.explained(error, "this command")
     if isinstance(error, OSError):
         return None if error.filename is None else f"{error.filename}: {error.strerror}"
     kafka: Any = sys.modules.get("confluent_kafka")  # whoever raises it has imported it

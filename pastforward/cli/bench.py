@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from pastforward.cli.suggest import Commands
+from pastforward.columns import extras
 
 MODULES: Final = {
     "codecs": "Encoding and decoding: ours, fastavro, apache avro.",
@@ -36,6 +37,7 @@ def bench() -> None:
 
 def _run(name: str, arguments: tuple[str, ...]) -> int:
     """A process of its own: figures of memory are then its own too. It stops what it has started, and is waited for."""
+    extras.need("bench", "`pastforward bench`")
     process = subprocess.Popen([sys.executable, "-P", "-m", "pastforward.benchmarks", name, *arguments])
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:

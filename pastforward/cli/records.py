@@ -104,7 +104,7 @@ SOME = SomeText()
 @click.option("--from", "starts_at", type=MOMENT, help="Begin of the window: -10m reaches ten minutes back.")
 @click.option("--to", "ends_at", type=MOMENT, help="End of the window; none if left out.")
 @click.option("--id", "subscription_id", type=SOME, help="The same id again replaces; a new one if left out.")
-@click.option("--subscriber", type=SOME, help="Who is told; your user name if left out.")
+@click.option("--subscriber", type=SOME, help="Who is notified; your user name if left out.")
 @click.option("--time", type=click.Choice(TIME_BASES), default="published")
 @click.option("--semantics", type=click.Choice(SEMANTICS), default="classical")
 @click.option("--self-join", is_flag=True, help="Only what no earlier subscription of the subscriber matches.")
@@ -216,7 +216,7 @@ def unsubscribe(settings: Settings, subscription_ids: tuple[str, ...]) -> None:
     "--place", type=PLACE, metavar="LON,LAT", help="Where it happened: its topic is a cell there, below --topic."
 )
 @click.option("--id", "publication_id", type=SOME, help="A new one if left out.")
-@click.option("--publisher", type=SOME, help="Who is told of matches as well.")
+@click.option("--publisher", type=SOME, help="Who is notified of matches as well.")
 @click.option("--at", "published_at", type=MOMENT, help="When it happened; its arrival if left out.")
 @click.option("--expires", "expires_at", type=MOMENT, help="+10m: for ten minutes; never if left out.")
 @click.option("--where", help="A published condition, as in SQL.", metavar="CONDITION")
@@ -342,7 +342,7 @@ def _with_path(line: bytes, client: Client) -> bytes:
 
 
 @click.command()
-@click.option("--recipient", type=SOME, help="Only what this subscriber or publisher is told.")
+@click.option("--recipient", type=SOME, help="Only the notifications of this subscriber or publisher.")
 @click.option("--since", type=MOMENT, help="-10m: also what was notified in the last ten minutes.")
 @click.option("--best", "of_best", is_flag=True, help="Best offers instead: who holds each, and every change.")
 @click.option("--count", type=click.IntRange(1), help="End after so many.")

@@ -28,7 +28,7 @@ def check_sendable(letter: DeadLetter, names: Topics) -> None:
 
 
 def fault(letter: DeadLetter, names: Topics, registry: Registry | None, rules: Rules = ANY_ROUTING) -> str | None:
-    """Why the record would be refused again, as far as that can be told; None: it would be taken."""
+    """Why the record would be refused again, as far as that can be decided; None: it would be taken."""
     try:
         if letter.topic == names.subscriptions:
             read = decode_subscription(letter.key, letter.value, registry)

@@ -15,7 +15,7 @@ from pastforward.schemas.records import Phase, Role
 
 
 class Notification:
-    """What a recipient is told. Times are aware datetimes, with `micros` beside; `record` has the fields as they are on the topic.
+    """What a recipient receives. Times are aware datetimes, with `micros` beside; `record` has the fields as they are on the topic.
 
     Two are equal when they are the same notification, however often it was read.
     """

@@ -1,4 +1,4 @@
-"""The scene of `pastforward demo`: drivers move, incidents appear, and whoever is near is told, of the past and live."""
+"""The scene of `pastforward demo`: drivers move, incidents appear, and drivers nearby are notified, of the past and live."""
 
 from pastforward.demo.play import play
 

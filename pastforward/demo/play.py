@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.live import Live
 
 from pastforward.client import Client, Notification
+from pastforward.columns.places import cell_of
 from pastforward.demo.screen import Story, draw, plain_line
 from pastforward.demo.world import DRIVER_LEVEL, INCIDENT_LEVEL, REMEMBERED, Driver, Incident, World
 from pastforward.matching.conditions.values import Point
 from pastforward.settings import Settings
-from pastforward.state import cell_of
 
 STEP: Final = 0.2  # seconds between two steps of the scene
 INCIDENTS: Final = 2.0  # a second

@@ -109,7 +109,7 @@ def _side(story: Story, now: float) -> RenderableType:
         numbers.add_row(Text(f" {phase} ", STYLES[phase]), f"{count:,}", f"{count / elapsed:.1f} a second")
         numbers.add_row("  p50 / p99", story.latency(phase))
     signs = (
-        Text("● a driver, told of the ")
+        Text("● a driver, notified of the ")
         .append(" past ", STYLES["past"])
         .append(" or ")
         .append(" live ", STYLES["live"])

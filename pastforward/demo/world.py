@@ -12,7 +12,7 @@ from pastforward.matching.conditions.values import Box, Point
 # Northern Switzerland: wide enough for forty drivers, small enough that they meet incidents.
 REGION: Final = Box(7.4, 46.8, 9.6, 47.8)
 DRIVER_LEVEL: Final = 10  # cells of about 0.35 by 0.18 degrees: some 40 in the region
-INCIDENT_LEVEL: Final = 14  # incidents are told more precisely, below the drivers' cells
+INCIDENT_LEVEL: Final = 14  # incidents are placed more precisely, below the drivers' cells
 KINDS: Final = {"accident": "✖", "jam": "≡", "roadworks": "▲", "fog": "░"}
 REMEMBERED: Final = 60.0  # seconds that an incident stays on the map, and that drivers look back
 

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from pastforward.columns import cache
+from pastforward.columns import cache, extras
 from pastforward.errors import UserError
 
 
@@ -61,6 +61,7 @@ importlib.import_module(sys.argv[1]).compile_kernels()
 
 def prepare(console: Console | None = None) -> None:
     """Compiles them unless that was done for this processor; two processes at once do it once."""
+    extras.need("worker", "a worker")
     stamp = _stamp()
     wanted = _machine()
     if _read(stamp) == wanted:

@@ -22,7 +22,7 @@ class Clock:
     """Stands still until it is turned. Kafka stamps milliseconds, and so does this."""
 
     def __init__(self, turned: Callable[[int], None]) -> None:
-        """`turned`: is told of the new time."""
+        """`turned` is called with the new time."""
         self._turned = turned
         self.micros = START
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pastforward.columns.digits import put_decimal
 from pastforward.columns.kernel import kernel
 from pastforward.columns.times import NEVER
 from pastforward.schemas.kernels.columns import NULL_LONG, READ, SLOW
@@ -18,19 +19,6 @@ from pastforward.schemas.kernels.text import is_id
 from pastforward.schemas.limits import MADE_UP
 
 _MADE_UP = ord(MADE_UP)
-
-
-@kernel
-def _put_decimal(data: Array, at: Number, value: Number) -> Result:
-    digits = 1
-    rest = value // 10
-    while rest:
-        digits += 1
-        rest //= 10
-    for index in range(digits):
-        data[at + digits - 1 - index] = 0x30 + value % 10
-        value //= 10
-    return at + digits
 
 
 @kernel
@@ -71,9 +59,9 @@ def finish_rows(
             else:
                 id_at[row] = spare_at
                 data[spare_at] = _MADE_UP
-                at = _put_decimal(data, spare_at + 1, partition)
+                at = put_decimal(data, spare_at + 1, partition)
                 data[at] = 0x2D
-                spare_at = _put_decimal(data, at + 1, offsets[row])
+                spare_at = put_decimal(data, at + 1, offsets[row])
                 id_length[row] = spare_at - id_at[row]
         if needs_party and party_length[row] < 0:
             result[row] = SLOW

@@ -71,6 +71,13 @@ def die(memory: Memory, journal: Array, item: int) -> None:
 
 
 @bare
+def supersede(memory: Memory, journal: Array, item: int) -> None:
+    """Notes that another item takes the id of one whose time has passed: who asked before that still finds it."""
+    journal[memory.scalars[JOURNAL]] = -2 - item
+    memory.scalars[JOURNAL] += 1
+
+
+@bare
 def remove(memory: Memory, item: int) -> None:
     """Takes an item and its copies out for good. Its id is forgotten unless a later item has it."""
     slot = ids.slot_of(memory, item)
@@ -107,6 +114,19 @@ def close(memory: Memory, journal: Array) -> None:
         item = journal[entry]
         if item < 0:
             remove(memory, -2 - item)
+    scalars[JOURNAL] = 0
+
+
+@bare
+def close_held(memory: Memory, journal: Array) -> None:
+    """The same for publications, which stay until their slice is sealed."""
+    scalars = memory.scalars
+    for entry in range(scalars[JOURNAL]):
+        item = journal[entry]
+        if item >= 0:
+            while item != NONE:
+                memory.items[item].flags &= 0xFF ^ STAGED
+                item = memory.items[item].copy
     scalars[JOURNAL] = 0
 
 

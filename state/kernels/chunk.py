@@ -26,6 +26,7 @@ from pastforward.state.kernels.records import (
     Array,
     Found,
     Memory,
+    Notes,
     Operations,
 )
 from pastforward.state.kernels.rules import ended_before, horizon, lives, publication_kept
@@ -48,38 +49,87 @@ REPLAY = 4  # a publication whose id is kept replaces it: which ones are duplica
 
 
 @bare
-def _look_up(
+def _find_subscriptions(
     memory: Memory, operations: Operations, row: int, probe: Probe, find: int, found: Found, count: int
 ) -> int:
     kind = operations.kind[row]
-    flags = operations.flags[row]
+    publication = kind == PUBLICATION
+    if publication and not (find & FIND_SUBSCRIBERS and probe.ends > operations.arrived[row]):
+        return count
+    if not publication and not operations.flags[row] & SELF_JOIN:
+        return count
     for topic in range(operations.topics[row], operations.topics[row + 1]):
         low = operations.paths[topic]
         high = operations.paths[topic + 1]
         node = topics.descend(memory, operations.components, low, high)
         own = memory.nodes[node].depth == high - low
-        if kind == PUBLICATION:
-            if find & FIND_SUBSCRIBERS and probe.ends > operations.arrived[row]:
-                count = scan_above(memory, SUBSCRIBERS, node, probe, found, count)
-                if own and count != FULL:
-                    count = scan_below(memory, SUBSCRIBERS_BELOW, node, probe, found, count)
-            if operations.earlier[row] > 0 and own and count != FULL:
-                count = scan(memory, EARLIER, node, probe, found, count)
-        else:
-            if find & FIND_PAST:
-                if not flags & SUBTREE:
-                    count = scan_above(memory, PAST, node, probe, found, count)
-                elif own:
-                    count = scan(memory, PAST, node, probe, found, count)
-                if own and count != FULL:
-                    count = scan_below(memory, PAST, node, probe, found, count)
-            if flags & SELF_JOIN and count != FULL:
-                count = scan_above(memory, OVERLAPPING, node, probe, found, count)
-                if own and count != FULL:
-                    count = scan_below(memory, OVERLAPPING, node, probe, found, count)
+        count = scan_above(memory, SUBSCRIBERS if publication else OVERLAPPING, node, probe, found, count)
+        if own and count != FULL:
+            count = scan_below(memory, SUBSCRIBERS_BELOW if publication else OVERLAPPING, node, probe, found, count)
         if count == FULL:
             return FULL
     return count
+
+
+@bare
+def _find_earlier(held: Memory, operations: Operations, row: int, probe: Probe, found: Found, count: int) -> int:
+    if operations.kind[row] != PUBLICATION or operations.earlier[row] <= 0:
+        return count
+    for topic in range(operations.topics[row], operations.topics[row + 1]):
+        low = operations.paths[topic]
+        high = operations.paths[topic + 1]
+        node = topics.descend(held, operations.components, low, high)
+        if held.nodes[node].depth == high - low:
+            count = scan(held, EARLIER, node, probe, found, count)
+        if count == FULL:
+            return FULL
+    return count
+
+
+@bare
+def _find_past(held: Memory, operations: Operations, row: int, probe: Probe, found: Found, count: int) -> int:
+    subtree = operations.flags[row] & SUBTREE
+    for topic in range(operations.topics[row], operations.topics[row + 1]):
+        low = operations.paths[topic]
+        high = operations.paths[topic + 1]
+        node = topics.descend(held, operations.components, low, high)
+        own = held.nodes[node].depth == high - low
+        if not subtree:
+            count = scan_above(held, PAST, node, probe, found, count)
+        elif own:
+            count = scan(held, PAST, node, probe, found, count)
+        if own and count != FULL:
+            count = scan_below(held, PAST, node, probe, found, count)
+        if count == FULL:
+            return FULL
+    return count
+
+
+@bare
+def past_rows(held: Memory, operations: Operations, start: int, found: Found) -> tuple[int, int]:
+    """What questions find among publications that are not sealed. Of a question, `now`, `horizon` and `id` are log time, how far back it
+    looks, and its position in the log. Returns the row to go on with, and the count of pairs; a pair may come twice."""
+    count = 0
+    for row in range(start, len(operations.kind)):
+        probe = Probe(
+            row,
+            operations.other[row],
+            operations.time[row],
+            operations.flags[row] & VALID != 0,
+            operations.now[row],
+            operations.horizon[row],
+            operations.now[row],
+            operations.id[row],
+            0,
+            operations.subscriber_bytes,
+            0,
+            0,
+        )
+        more = _find_past(held, operations, row, probe, found, count)
+        if more == FULL:
+            return row, count
+        count = more
+    return len(operations.kind), count
 
 
 @bare
@@ -105,11 +155,36 @@ def _once(memory: Memory, found: Found, first: int, count: int) -> int:
 
 
 @bare
-def _has_copies(memory: Memory, found: Found, first: int, count: int) -> bool:
+def _distinct(memory: Memory, operations: Operations, row: int, found: Found, first: int, count: int) -> int:
+    if count - first <= 1:
+        return count
+    several = operations.topics[row + 1] - operations.topics[row] > 1
     at = first
-    while at < count and not memory.items[found.item[at]].many:
+    while at < count and not several:
+        several = memory.items[found.item[at]].many != 0
         at += 1
-    return at < count
+    return _once(memory, found, first, count) if several else count
+
+
+@bare
+def _pairs(
+    memory: Memory, held: Memory, operations: Operations, row: int, probe: Probe, find: int, found: Found, count: int
+) -> int:
+    read = memory.scalars[RECORDS_READ]
+    held_read = held.scalars[RECORDS_READ]
+    more = _find_subscriptions(memory, operations, row, probe, find, found, count)
+    if more != FULL:
+        more = _distinct(memory, operations, row, found, count, more)
+        first = more
+        more = _find_earlier(held, operations, row, probe, found, first)
+    if more == FULL:
+        memory.scalars[RECORDS_READ] = read
+        held.scalars[RECORDS_READ] = held_read
+        return FULL
+    more = _distinct(held, operations, row, found, first, more)
+    for at in range(first, more):
+        found.item[at] = -1 - found.item[at]
+    return more
 
 
 @bare
@@ -162,79 +237,75 @@ def _store(memory: Memory, operations: Operations, row: int, slot: int, payload_
 
 @bare
 def apply_rows(
-    memory: Memory,
-    operations: Operations,
-    start: int,
-    find: int,
-    found: Found,
-    count: int,
-    journal: Array,
-    duplicates: Array,
+    memory: Memory, held: Memory, operations: Operations, start: int, find: int, found: Found, count: int, notes: Notes
 ) -> tuple[int, int]:
-    """Applies rows from `start` on. Returns the row to go on with and the count of pairs so far.
+    """Applies rows from `start` on; `held` is the index of publications. Returns the row to go on with and the count of pairs so far.
 
-    It stops early, before a row, when `found` is full: grow it and go on. Everything else has been reserved.
-    `duplicates[row]` becomes true for a publication whose id is still kept: it finds nothing and is not stored, but for a replay.
+    It stops early, before a row, when `found` is full: grow it and go on. Everything else has been reserved. A publication whose id is
+    still kept finds nothing and is not stored, but for a replay. What subscriptions find of the past is asked later: see `past_rows`.
     """
     scalars = memory.scalars
     for row in range(start, len(operations.kind)):
         kind = operations.kind[row]
         log_time = max(scalars[LOG_TIME], operations.arrived[row], operations.now[row])
-        map_kind = PUBLICATION if kind == PUBLICATION else SUBSCRIPTION
+        published = kind == PUBLICATION
+        home = held if published else memory
         slot = ids.find(
-            memory,
-            map_kind,
+            home,
+            PUBLICATION if published else SUBSCRIPTION,
             operations.id[row],
             operations.id_bytes,
             operations.id_low[row],
             operations.id_high[row],
         )
-        known = memory.item_map[slot]
-        alive = known != NONE and not memory.items[known].flags & DEAD
+        known = home.item_map[slot]
+        alive = known != NONE and not home.items[known].flags & DEAD
         if kind == WITHDRAWAL:
             if alive:
-                change.die(memory, journal, known)
+                change.die(memory, notes.journal, known)
             scalars[LOG_TIME] = log_time
             continue
-        if kind == PUBLICATION and not find & REPLAY and alive and lives(memory, known, log_time):
-            duplicates[row] = True
+        lasts = alive and published and lives(held, known, log_time)
+        if lasts and not find & REPLAY:
+            notes.duplicates[row] = True
             scalars[DUPLICATES] += 1
             scalars[LOG_TIME] = log_time
             continue
 
         probe = Probe(
             row,
-            operations.time[row] if kind == PUBLICATION else operations.other[row],
-            operations.other[row] if kind == PUBLICATION else operations.time[row],
+            operations.time[row] if published else operations.other[row],
+            operations.other[row] if published else operations.time[row],
             operations.flags[row] & VALID != 0,
             log_time,
             max(operations.horizon[row], horizon(scalars, log_time)),
             ended_before(scalars, log_time),
-            memory.items[known].sequence if known != NONE else NONE,
+            memory.items[known].sequence if known != NONE and not published else NONE,
             min(operations.earlier[row], scalars[EARLIER_LIMIT]),
             operations.subscriber_bytes,
             operations.subscriber_low[row],
             operations.subscriber_high[row],
         )
-        read = scalars[RECORDS_READ]
-        more = _look_up(memory, operations, row, probe, find, found, count)
+        more = _pairs(memory, held, operations, row, probe, find, found, count)
         if more == FULL:
-            scalars[RECORDS_READ] = read
             return row, count
-        if more - count > 1 and (
-            operations.topics[row + 1] - operations.topics[row] > 1 or _has_copies(memory, found, count, more)
-        ):
-            more = _once(memory, found, count, more)
         count = more
 
         scalars[LOG_TIME] = log_time
         scalars[SEQUENCE] += 1
+        notes.sequence[row] = scalars[SEQUENCE]
+        notes.log_time[row] = log_time
+        notes.horizon[row] = probe.horizon
         if kind == QUESTION:
             continue
-        if alive:
-            change.die(memory, journal, known)
+        if lasts:
+            change.die(held, notes.held_journal, known)
+        elif alive and published:
+            change.supersede(held, notes.held_journal, known)
+        elif alive:
+            change.die(memory, notes.journal, known)
         payload_high = operations.payload_high[row]
-        if kind == PUBLICATION:
+        if published:
             if not publication_kept(scalars, log_time, operations.arrived[row], operations.other[row]):
                 continue
             if operations.time[row] < horizon(scalars, log_time):
@@ -242,5 +313,9 @@ def apply_rows(
                 payload_high = operations.payload_low[row]
         elif operations.time[row] < ended_before(scalars, log_time):
             continue
-        _store(memory, operations, row, slot, payload_high, journal)
+        held.scalars[SEQUENCE] = scalars[SEQUENCE]
+        if published:
+            _store(held, operations, row, slot, payload_high, notes.held_journal)
+        else:
+            _store(memory, operations, row, slot, payload_high, notes.journal)
     return len(operations.kind), count

@@ -63,8 +63,9 @@ NODE: Final = np.dtype(
         ("sibling", "i4"),
         ("elder", "i4"),
         ("depth", "i4"),
-        ("known", "i4"),  # beyond the budget: see `state.kernels.heads`
+        ("known", "i4"),  # of publications: see `state.kernels.heads`
         ("beyond", "i8"),
+        ("floor", "i8"),
     ]
 )
 LIST: Final = np.dtype([("head", "i4"), ("tower", "i4"), ("below", "i4"), ("pad", "i4")])
@@ -147,11 +148,23 @@ class Operations(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where pairs are written: the operation's row and the item it found."""
+    """Where pairs are written: the operation's row and the item it found, `-1 - item` for a publication."""
 
     row: Array
     item: Array
     seen: Array  # scratch, four times as long
+
+
+class Notes(NamedTuple):
+    """What applying rows leaves behind: journals of both indexes, and by row whether it was a duplicate, its position in the log, log time
+    then, and how far back it looks."""
+
+    journal: Array
+    held_journal: Array
+    duplicates: Array
+    sequence: Array
+    log_time: Array
+    horizon: Array
 
 
 class Rows(NamedTuple):

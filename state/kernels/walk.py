@@ -45,7 +45,9 @@ class Probe(NamedTuple):
     log_time: int
     horizon: int
     ended_before: int
-    own_sequence: int  # of the item that has this operation's id now: no partner for itself
+    own_sequence: (
+        int  # of the item that has this operation's id now: no partner for itself; of a search, its position in the log
+    )
     earlier: int  # publications on its topic that a publication finds, at most
     subscriber: Array
     subscriber_low: int
@@ -80,6 +82,8 @@ def _meets(memory: Memory, mode: int, probe: Probe, item: int) -> bool:
     if mode in (PAST, EARLIER):
         if held.other <= probe.log_time or held.arrived < probe.horizon:
             return False
+        if mode == PAST and (held.family != NONE or held.sequence >= probe.own_sequence):
+            return False  # found in its slice, or came later
         if mode == PAST and probe.valid:
             return bool(max(held.time, probe.starts) < min(held.other, probe.ends))
         return True

@@ -1,4 +1,4 @@
-"""Why a subscription and a publication did or did not match, told from what is on the topics.
+"""Why a subscription and a publication did or did not match, decided from what is on the topics.
 
 Everything that decides is there: the two inputs, the rendezvous log with its order, the offsets that the workers have committed, and
 the notifications. Nothing is asked of a worker, so this works wherever Kafka can be reached. Input partitions are searched by key,

@@ -252,9 +252,7 @@ class Engine:
             self._reopen(payload, slot)
         for batch in self.store.scan("subscription", ("payload",)):
             in_halves(self._hold, self._cannot_hold, batch["payload"].to_pylist())
-        for batch in self.store.scan("publication", ("time", "arrived_at", "expires_at")):
-            published, arrived = batch["time"].to_numpy(), batch["arrived_at"].to_numpy()
-            expires = batch["expires_at"].fill_null(NEVER).to_numpy()
+        for published, arrived, expires in self.store.publication_times():
             self.progress.cold.add_columns(np.minimum(published, arrived), published, expires)
         self.progress.cold.fold(self.horizon(self.progress.log_time))
         self.auctions.resolve(Changes(0, self.progress.log_time))  # as it was; nobody is told again

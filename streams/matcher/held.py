@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.attributes import Attributes
 from pastforward.columns.texts import Texts
 from pastforward.matching.conditions import oracle
 from pastforward.matching.conditions.values import Value
@@ -164,6 +165,16 @@ def unpacked(payloads: Packed) -> Publications:
     raw = payloads.data.tobytes()
     values = [raw[low:high] for low, high in zip(begin.tolist(), payloads.at[1:].tolist(), strict=True)]
     return Publications(decode_rendezvous_chunk(values), np.arange(len(values)), StoredBefores(payloads, begin))
+
+
+def attributes_of(payloads: Texts) -> Attributes:
+    """What the store's searches test. `payloads`: one behind the other."""
+    at = np.append(payloads.at, len(payloads.heap))
+    begin = np.empty(len(payloads), np.int64)
+    own_records(payloads.heap, at, begin)
+    raw = payloads.heap.tobytes()
+    values = [raw[low:high] for low, high in zip(begin.tolist(), at[1:].tolist(), strict=True)]
+    return decode_rendezvous_chunk(values).attributes
 
 
 def attributes_in(value: bytes) -> dict[str, Value]:

@@ -88,9 +88,14 @@ def _ids(pairs: Rows, suffix: bytes, names: Texts, versions: Texts, columns: Ren
     longest = sum(int(part.length.max(initial=0)) for part in parts) + len(suffix)
     heap, scratch = np.empty(sha256.ID * len(pairs), np.uint8), np.empty(longest + 3 * sha256.BLOCK, np.uint8)
     sha256.notification_ids(
-        scratch, heap, pairs, np.frombuffer(bytearray(suffix), np.uint8),
-        *(array for part in parts for array in part.for_kernel()), as_kernel(rows, np.int64),
-    )  # fmt: skip
+        scratch,
+        heap,
+        pairs,
+        as_kernel(rows, np.int64),
+        (names.for_kernel(), versions.for_kernel()),
+        (columns.id.for_kernel(), columns.topic.for_kernel()),
+        np.frombuffer(bytearray(suffix), np.uint8),
+    )
     return Texts(heap, np.arange(0, len(heap), sha256.ID), np.full(len(pairs), sha256.ID, np.int32))
 
 

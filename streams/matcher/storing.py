@@ -84,7 +84,7 @@ def _topics(topics: Texts) -> tuple[Texts, Rows | None]:
 def _names(chunk: Chunk, rows: Rows) -> Texts:
     """What the store knows rows by: an event by its id and topic, a subscription by its id."""
     columns = chunk.columns
-    ids, topics = columns.id.for_kernel()[:], columns.topic.for_kernel()[:]  # plain tuples, which Numba takes at once
+    ids, topics = columns.id.for_kernel(), columns.topic.for_kernel()
     published = columns.kind == PUBLICATION
     rows = np.require(rows, np.int64, ("C", "W"))
     ends = np.zeros(len(rows) + 1, np.int64)

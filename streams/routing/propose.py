@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
+from pastforward.columns import extras
 from pastforward.schemas.acceptance import speaks_of_previous
 from pastforward.streams.routing.catalog import Catalog
 from pastforward.streams.routing.columns import Publications
@@ -107,6 +108,7 @@ class Proposal:
 
     def plot(self, path: Path) -> None:
         """Stacked bars of the work, a mark for the busiest partition times the number of partitions."""
+        extras.need("spark", "a plot of the proposal")
         from matplotlib.figure import Figure  # here, because it takes a second to import and a router never plots
 
         figure = Figure(figsize=(7, 3.2), layout="constrained")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pastforward.columns.hashing import partitions_of
 from pastforward.columns.kernel import kernel
@@ -74,7 +73,7 @@ def frames(keys: Texts, values: Texts, limit: int = LIMIT) -> Iterator[Frame]:
     while begin < len(keys):
         until, size = fitting(key[2], value[2], begin, limit - HEADER)
         data = bytearray(HEADER + size)
-        put_records(*key, *value, begin, until, np.frombuffer(data, np.uint8), HEADER)
+        put_records(key, value, begin, until, np.frombuffer(data, np.uint8), HEADER)
         yield Frame(until - begin, data)
         begin = until
 
@@ -134,19 +133,18 @@ def fitting(key_length: I32, value_length: I32, begin: Any, limit: Any) -> Any:
 
 
 @kernel
-def put_records(
-    keys: U8, key_at: I64, key_length: I32, values: U8, value_at: I64, value_length: I32, begin: Any, end: Any,
-    out: npt.NDArray[np.uint8], at: Any,
-) -> Any:  # fmt: skip
-    """All of one moment: the broker stamps them itself."""
+def put_records(keys: Any, values: Any, begin: Any, end: Any, out: U8, at: Any) -> Any:
+    """All of one moment: the broker stamps them itself. `keys`, `values`: `Texts.for_kernel`."""
+    key_heap, key_at, key_length = keys
+    value_heap, value_at, value_length = values
     for row in range(begin, end):
         key, value = np.int64(key_length[row]), np.int64(value_length[row])
         at = put_varint(out, at, body_size(row - begin, key, value))
         out[at] = 0
         out[at + 1] = 0
         at = put_varint(out, at + 2, row - begin)
-        at = copy(keys, key_at[row], key, out, put_varint(out, at, key))
-        at = copy(values, value_at[row], value, out, put_varint(out, at, value))
+        at = copy(key_heap, key_at[row], key, out, put_varint(out, at, key))
+        at = copy(value_heap, value_at[row], value, out, put_varint(out, at, value))
         out[at] = 0
         at += 1
     return at

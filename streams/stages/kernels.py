@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.columns.digits import put_decimal
 from pastforward.columns.kernel import kernel
 
 U8: TypeAlias = npt.NDArray[np.uint8]
@@ -91,27 +92,13 @@ def event_names(ids: Any, topics: Any, published: Any, rows: I64, ends: I64, out
 
 
 @kernel
-def put_number(out: U8, at: Int, value: Int) -> Int:
-    """Of a number that is not negative, in decimal."""
-    digits = 1
-    rest = value // 10
-    while rest:
-        digits += 1
-        rest //= 10
-    for index in range(digits):
-        out[at + digits - 1 - index] = 0x30 + value % 10
-        value //= 10
-    return at + digits
-
-
-@kernel
 def version_texts(partition: I32, offset: I64, out: U8, at: I64, length: I32) -> None:
     end = np.int64(0)
     for i in range(len(offset)):
         at[i] = end
-        end = put_number(out, end, np.int64(partition[i]))
+        end = put_decimal(out, end, np.int64(partition[i]))
         out[end] = 0x2D
-        end = put_number(out, end + 1, offset[i])
+        end = put_decimal(out, end + 1, offset[i])
         length[i] = end - at[i]
 
 

@@ -18,7 +18,7 @@ from numba.core import config
 from numba.extending import intrinsic
 
 from pastforward.columns.kernel import kernel
-from pastforward.streams.stages.kernels import I32, I64, U8, copy
+from pastforward.streams.stages.kernels import I64, U8, copy
 
 BLOCK: Final = 64
 ID: Final = 32  # hex digits of the 16 bytes that are kept
@@ -184,12 +184,12 @@ def put_digest(scratch: U8, length: Any, state: npt.NDArray[np.uint32], out: U8,
 
 
 @kernel
-def notification_ids(
-    scratch: U8, out: U8, pairs: I64, suffix: U8, names: U8, name_at: I64, name_length: I32, versions: U8, version_at: I64,
-    version_length: I32, ids: U8, id_at: I64, id_length: I32, topics: U8, topic_at: I64, topic_length: I32, rows: I64,
-) -> None:  # fmt: skip
-    """See `streams.matcher.notification_id`. Pair i is of the i-th name and version, and the publication of row `rows[i]`. `suffix`:
-    what follows. `scratch` has room for all of that with two blocks more."""
+def notification_ids(scratch: U8, out: U8, pairs: I64, rows: I64, subscribed: Any, published: Any, suffix: U8) -> None:
+    """See `streams.matcher.notification_id`. Pair i is of the i-th name and version, and the publication of row `rows[pairs[i]]`.
+    `subscribed`: names and versions, `published`: ids and topics, as `Texts.for_kernel` gives them. `suffix`: what follows. `scratch` has
+    room for all of that with two blocks more."""
+    (names, name_at, name_length), (versions, version_at, version_length) = subscribed
+    (ids, id_at, id_length), (topics, topic_at, topic_length) = published
     state = np.empty(8, np.uint32)
     for i in range(len(pairs)):
         pair = pairs[i]

@@ -25,6 +25,7 @@ from pastforward.schemas.codec import Format
 from pastforward.settings import Settings
 from pastforward.state import Budget, open_store, set_aside
 from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.held import attributes_of
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.reference import EARLIER
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
@@ -228,7 +229,13 @@ class WorkerApp:
         hot = settings.hot_window
         store = open_whole(
             lambda: open_store(
-                directory, settings.layout, budget=self._budget, hot_window=hot, lateness=hot, earlier_limit=EARLIER
+                directory,
+                settings.layout,
+                budget=self._budget,
+                hot_window=hot,
+                lateness=hot,
+                earlier_limit=EARLIER,
+                reader=attributes_of,
             ),
             self.metrics.dropped.labels("state").inc,
         )

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pastforward.columns.attributes import INTEGER
 from pastforward.matching import Index
-from pastforward.matching.index.batch import batch_of_table
 from pastforward.matching.index.keys import equality_hash
+from pastforward.matching.index.tables import batch_of_table
 from pastforward.papers.fabret import static
 from pastforward.papers.fabret.cluster_matching import AHEAD, PLAIN, SPECIALISED, match_ahead, match_plain
 from pastforward.papers.fabret.clusters import HELD, NUMBERS
@@ -185,7 +185,7 @@ def test_inequalities_are_predicates_too(algorithm: str) -> None:
         }
     )
     registry = algorithm_of(index).registry
-    batch = batch_of_table(cases, registry.numbers, registry.known.strings, registry.known.topics)
+    batch = batch_of_table(cases, registry)
     rows, slots = algorithm_of(index).candidates(batch)
     found = set(zip(rows.tolist(), slots.tolist(), strict=True))
     assert found == {(0, 0), *((row, 1) for row in range(7)), *((row, 2) for row in range(8))}

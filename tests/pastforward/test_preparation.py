@@ -57,6 +57,8 @@ def test_the_lock_names_what_the_pom_asks_for(of: str) -> None:
     pom = ElementTree.parse(jars.POMS / of / "pom.xml")
     for asked in pom.iterfind("m:dependencies/m:dependency", space):
         group, name, version = (asked.findtext(f"m:{part}", "", space) for part in ("groupId", "artifactId", "version"))
+        if version.startswith("${"):
+            version = pom.findtext(f"m:properties/m:{version[2:-1]}", "", space)
         assert f"{group.replace('.', '/')}/{name}/{version}/{name}-{version}.jar" in {jar.path for jar in locked}
 
 

@@ -22,7 +22,7 @@ from tests.packaging import install_wheel
 STARTED = 600  # seconds: the kernels are compiled, which takes one on a machine that does nothing else
 
 
-def _environment(tmp_path: Path) -> Path:
+def environment_with_wheel(tmp_path: Path) -> Path:
     """A virtual environment with the wheel and links to the libraries, but without the clone. Returns its Python."""
     site = install_wheel(tmp_path)
     place = tmp_path / "environment"
@@ -57,7 +57,7 @@ def _repository(tmp_path: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.broker
 def test_the_wheel_starts_from_an_empty_directory(tmp_path: Path) -> None:
-    python = _environment(tmp_path)
+    python = environment_with_wheel(tmp_path)
     here = tmp_path / "empty"
     here.mkdir()
     home = tmp_path / "home"

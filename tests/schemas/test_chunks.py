@@ -42,7 +42,7 @@ from pastforward.schemas.columns import AboutEntities
 from pastforward.schemas.condition_bytes import condition_bytes
 from pastforward.schemas.contents import content_at, contents_of
 from pastforward.schemas.definitions import NAMES, current, released
-from pastforward.schemas.kernels import finish, write
+from pastforward.schemas.kernels import finish, write_notifications, write_rendezvous
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES, MAX_RECORD_BYTES
 from pastforward.schemas.program import FIELDS, avro_program
 from pastforward.schemas.records import Best
@@ -687,7 +687,12 @@ SUBSCRIBED = CanonicalSubscription(
 def test_arrays_of_any_kind_cost_no_compilation() -> None:
     """Arrow hands out read-only arrays, numpy views with gaps: to a kernel they would be types of their own."""
     schemas.compile_kernels()
-    kernels = (finish.finish_rows, write.write_publications, write.write_notifications, write.write_json_notifications)
+    kernels = (
+        finish.finish_rows,
+        write_rendezvous.write_publications,
+        write_notifications.write_notifications,
+        write_notifications.write_json_notifications,
+    )
     before = [len(kernel.signatures) for kernel in kernels]
     clocks = np.arange(4, dtype=np.int32)[::2]
     columns = schemas.decode_publications([None, b"p"], [b"{}", b"{}"], 0, clocks, clocks)

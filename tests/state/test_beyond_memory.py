@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pastforward.state import Budget, Store, found, open_store, paging
-from pastforward.state import store as store_module
+from pastforward.state import Budget, Limits, Store, blocks, open_store, searching
 from pastforward.state.filters import Filter
 from pastforward.state.operations import batch_of
 from tests.state.tables import table
@@ -21,8 +19,10 @@ LAYOUTS = ["dual", "two"]
 
 
 def spilled(path: Path, layout: str = "dual") -> Store:
+    """Each commit makes a slice."""
     store = open_store(path, layout, budget=Budget(), hot_window=HOUR, earlier_limit=1)
-    store._spill()
+    store._subscriptions.spill(store._disk)
+    store._publications.most = 1
     return store
 
 
@@ -49,54 +49,23 @@ def test_taking_a_publication_reads_nothing(tmp_path: Path, layout: str) -> None
     with spilled(tmp_path, layout) as store:
         for first in range(0, 4_000, 100):
             assert take(store, first, 100, topics=70) == before(first, 100, 70)
-        assert not store.stats.in_memory
-        assert store.stats.records_read < 40  # false alarms of the filters: of ids that are new one in hundreds
-        assert store.stats.items == 70  # in memory: the latest of each topic
-
-
-def test_what_was_kept_in_memory_is_kept_when_the_rest_goes_to_disk(tmp_path: Path) -> None:
-    with open_store(tmp_path, budget=Budget(), hot_window=HOUR, earlier_limit=1) as store:
-        for first in range(0, 1_000, 100):
-            take(store, first, 100, topics=70)
-        store._spill()
-        assert store.stats.items == 70
-        read = store.stats.records_read
-        assert take(store, 1_000, 100, topics=70) == before(1_000, 100, 70)
-        assert store.stats.records_read - read < 10
+        assert store.stats.slices == 40
+        assert store.stats.records_read < 2 * 4_000 + 10  # in memory: those before, and the first behind them
+        assert store._publications.rows_read == 0
+        assert len(store._publications.open) == 70  # in memory: the latest of each topic
 
 
 def test_after_it_was_opened_again_each_topic_is_read_once(tmp_path: Path) -> None:
     with spilled(tmp_path) as store:
         take(store, 0, 200, topics=20)
-    budget = Budget()
-    budget.for_indexes = 1_000  # not enough for the rows
-    with open_store(tmp_path, budget=budget, hot_window=HOUR, earlier_limit=1) as store:
-        assert not store.stats.in_memory
-        budget.for_indexes = 1 << 20
+    with open_store(tmp_path, hot_window=HOUR, earlier_limit=1) as store:
         repeated = store.apply(publications(150, 10, 20), find="past")
         assert repeated.num_rows == 0
         assert store.duplicates.tolist() == list(range(10))
-        read = store.stats.records_read
+        read = store._publications.rows_read
         for first in range(200, 400, 20):
             assert take(store, first, 20, topics=20) == before(first, 20, 20)
-        assert store.stats.records_read - read <= 3 * 20
-
-
-def test_a_store_of_an_earlier_version_gets_its_filters(tmp_path: Path) -> None:
-    with spilled(tmp_path) as store:
-        take(store, 0, 100, topics=10)
-        database = store._disk._rocks
-        state = json.loads(database.get(b"state") or b"")
-        del state["has_filters"]
-        database.rdict.put(b"state", json.dumps(state).encode())
-        for family in store._disk.families:
-            family.rdict.delete_range(b"\x00\x03", b"\x00\x04")
-    budget = Budget()
-    budget.for_indexes = -1
-    with open_store(tmp_path, budget=budget, hot_window=HOUR, earlier_limit=1) as store:
-        assert store.apply(publications(0, 100, 10), find="past").num_rows == 0
-        assert len(store.duplicates) == 100
-        assert take(store, 100, 10, topics=10) == before(100, 10, 10)
+        assert store._publications.rows_read - read <= 3 * 20
 
 
 def test_a_filter_forgets_nothing_and_takes_few_bytes() -> None:
@@ -128,11 +97,11 @@ def asked(store: Store, rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_past_comes_in_pieces(tmp_path: Path, layout: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ask: each publication once for each, those that were taken before the subscription and after the last commit too."""
-    monkeypatch.setattr(found, "PIECE", 7)
-    monkeypatch.setattr(found, "PIECE_PAIRS", 11)
-    monkeypatch.setattr(paging, "SLICE", 16)
-    monkeypatch.setattr(store_module, "_KEPT_FOUND", 8)
-    monkeypatch.setattr(store_module, "_TOGETHER", 50)
+    monkeypatch.setattr(blocks, "BLOCK", 16)
+    monkeypatch.setattr(blocks, "PART", 3)
+    monkeypatch.setattr(searching, "PIECES", Limits(blocks=3, publications=7, pairs=11))
+    monkeypatch.setattr(searching, "_ROOM", 8)
+    monkeypatch.setattr(searching, "_TOGETHER", 1 << 22)
     topics = ["", "1", "1.4", "1.4.2", "2", "2.7"]
 
     def publication(n: int) -> dict[str, Any]:
@@ -150,7 +119,7 @@ def test_the_past_comes_in_pieces(tmp_path: Path, layout: str, where: str, monke
 
     with open_store(tmp_path, layout, budget=Budget(), hot_window=HOUR, earlier_limit=1) as store:
         if where == "disk":
-            store._spill()
+            store._publications.most = 1
         for first in range(0, 150, 30):
             store.apply(table([publication(n) for n in range(first, first + 30)]), find="past")
             if first < 120:
@@ -162,4 +131,4 @@ def test_the_past_comes_in_pieces(tmp_path: Path, layout: str, where: str, monke
         ]
         wanted = [(at, payload) for at, row in enumerate(chunk) if at % 2 == 0 for payload in finds(row, 150 + at // 2)]
         assert asked(store, chunk) == sorted(wanted)
-        assert store.stats.in_memory == (where == "memory")
+        assert (store.stats.slices == 0) == (where == "memory")

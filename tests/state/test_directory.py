@@ -47,6 +47,7 @@ def test_another_layout_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_store_is_named_and_left_alone(tmp_path: Path, what: str) -> None:
     path = tmp_path / "s"
     make(path)
+    open_store(path).close()  # what was logged goes to tables
     for file in (path / "db").iterdir():
         if what in file.name:
             data = bytearray(file.read_bytes())
@@ -66,7 +67,9 @@ def test_a_damaged_store_is_named_and_left_alone(tmp_path: Path, what: str) -> N
 
 def test_a_missing_family_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    make(path, 1)
+    with open_store(path) as store:
+        store.subscribe(1, "1", time=1)
+        store.commit(1)
     from rocksdict import Options, Rdict
 
     names = Rdict.list_cf(str(path / "db"))

@@ -33,8 +33,9 @@ OPTIONS = st.fixed_dictionaries(
 def opened(path: Path | str, layout: str, budget: str, options: dict[str, Any]) -> Store:
     store = open_store(path, layout, budget=BUDGETS[budget](), **options)
     if budget == "spilled":
-        # What is asked again and again stays in memory, all else is on disk.
-        store._spill()
+        # Each commit makes a slice. What is asked again and again stays in memory, all else is on disk.
+        store._subscriptions.spill(store._disk)
+        store._publications.most = 1
     return store
 
 

@@ -31,7 +31,7 @@ from pastforward.schemas import (
     Version,
     encode,
 )
-from pastforward.state import Budget, found, open_store, paging
+from pastforward.state import Budget, Limits, blocks, open_store, searching
 from pastforward.streams.matcher import duplicates
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
@@ -55,8 +55,8 @@ def small_blocks() -> Iterator[None]:
     """Logs are short here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duplicates, "BLOCK", 8)
-        patch.setattr(found, "PIECE", 3)
-        patch.setattr(paging, "SLICE", 5)
+        patch.setattr(blocks, "BLOCK", 5)
+        patch.setattr(searching, "PIECES", Limits(blocks=2, publications=3))
         yield
 
 
@@ -218,7 +218,8 @@ class Engines:
             budget.for_indexes = -1
         store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=budget)
         if self._room == "spilled":
-            store._spill()
+            store._subscriptions.spill(store._disk)
+            store._publications.most = 1
         return Engine(0, self.hot, store, in_memory=self._in_memory, version=self._version)
 
     def _take_over(self, committed: int, piece: int = 7, earlier: int = 0) -> None:
