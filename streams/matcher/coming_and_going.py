@@ -11,7 +11,7 @@ from pastforward.schemas.columns import (
     SUBSCRIPTION,
     WITHDRAWAL,
 )
-from pastforward.streams.matcher.pauses import pause
+from pastforward.streams.matcher import pauses
 from pastforward.streams.matcher.records import flags_of, version_at
 
 if TYPE_CHECKING:
@@ -67,10 +67,7 @@ def apply_subscriptions(chunk: Chunk) -> None:
                 continue
             else:
                 chunk.remove(known, row)
-        if known is not None and known in subscribers.pauses and known in chunk.removed:
-            chunk.resumed[row] = subscribers.pauses[known]
-        if columns.paused[row]:
-            pause(chunk, row, handle)
+        pauses.follow(chunk, row, known, handle)
         subscribers.enforce(handle)
         chunk.handles[row] = handle
         chunk.added[handle] = row

@@ -25,12 +25,15 @@ Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def pause(chunk: Chunk, row: int, handle: int) -> None:
-    """The subscription of this row comes paused. `chunk.resumed` says whether the version before was."""
-    cut = chunk.resumed.get(row)
-    if cut is None:
-        cut = seen_before(chunk, row)
-    chunk.engine.subscribers.pauses[handle] = cut
+def follow(chunk: Chunk, row: int, before: int | None, handle: int) -> None:
+    """The subscription of this row comes in the place of another, given by its handle: one of the two may be paused, or both."""
+    subscribers = chunk.engine.subscribers
+    if before is not None and before in subscribers.pauses:
+        chunk.resumed[row] = subscribers.pauses[before]
+    if not chunk.columns.paused[row]:
+        return
+    cut = chunk.resumed[row] if row in chunk.resumed else seen_before(chunk, row)
+    subscribers.pauses[handle] = cut
     envelope = decode_rendezvous(chunk.values[row])
     assert isinstance(envelope.record, CanonicalSubscription)
     chunk.values[row] = encode(replace(envelope, record=replace(envelope.record, pause=cut)))
