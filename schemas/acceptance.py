@@ -94,13 +94,6 @@ class Rules:
         if not self.self_join:
             raise SchemaError("bad_value", f"self_join needs dewey routing; the scheme here is {self.scheme}")
 
-    def check_previous(self) -> None:
-        """The previous publication on a topic must be known where the next one is matched."""
-        if not self.self_join:
-            raise SchemaError(
-                "bad_value", f"previous.<attribute> needs dewey routing; the scheme here is {self.scheme}"
-            )
-
 
 ANY_ROUTING: Final = Rules()
 
@@ -295,8 +288,8 @@ def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self
     if where is not None:
         form = normal_form(where)
         raw = condition_bytes(form)
-        if _PREVIOUS_BYTES in raw and speaks_of_previous(form):
-            rules.check_previous()
+        if not self_join and _PREVIOUS_BYTES in raw and speaks_of_previous(form):
+            raise SchemaError("bad_condition", "previous.<attribute> needs self_join: true")
         check_form(form, rules.types)
     if self_join:
         rules.check_self_join()

@@ -214,7 +214,7 @@ SUBSCRIBED: Final = [
     _subscribed("past-window", "bad_window", ends_at=4),
     _subscribed("condition", "bad_condition", where="x >"),
     _subscribed("never", "bad_condition", where="x > 1 AND x < 1"),
-    _subscribed("previous", None, where="previous.x > 1"),
+    _subscribed("previous", "bad_condition", where="previous.x > 1"),
     _subscribed("deep-condition", "bad_condition", where=f"x = PATH '{DEEP}'"),
     _subscribed("condition-name", "bad_condition", where="n" * 256 + " = 1"),
     _subscribed("condition-zero-name", "bad_condition", where='"a\0b" = 1'),

@@ -32,7 +32,7 @@ from pastforward.schemas import (
     decode_rendezvous,
     decode_subscription,
 )
-from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form, speaks_of_previous
+from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
 from pastforward.schemas.limits import MADE_UP
 from pastforward.settings import Settings, show_duration
 from pastforward.streams.explain.reader import Progress, TopicReader
@@ -202,9 +202,7 @@ class Explainer:
         query, offer = query_of(s), offer_of(p, {})
         reasons = self._place_and_time(s, p, query, offer)
         if s.paused:
-            reasons.append(
-                f"paused: this version, of {_time(s.version.arrived_at)}, matches nothing until it is resumed"
-            )
+            reasons.append(f"paused: this version, of {_time(s.version.arrived_at)}, matches nothing until it is resumed")
         if reasons:
             return Verdict("not matched", reasons)
         here = self._scheme.subscription(
@@ -215,7 +213,7 @@ class Explainer:
         if not shared:
             return Verdict("not matched", [f"the scheme {self._scheme.name} sends them to {here} and {there}: content"])
         since = min(s.version.arrived_at, published.arrived_at) - self._reader.step
-        if s.self_join or speaks_of_previous(s.where):
+        if s.self_join:
             since -= self._settings.hot_window  # the previous publication may be as old
         log = Stretch(self._reader.scan(self._topics.rendezvous, shared[0], since))
         log.read(s, p, published)

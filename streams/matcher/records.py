@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -23,7 +22,6 @@ from pastforward.schemas import (
     Version,
 )
 from pastforward.schemas.flat_conditions import flat_conditions
-from pastforward.schemas.forms import Forms
 from pastforward.streams.matcher.subscribers import ALONE, IDS_ALONE, NEEDS_PREVIOUS, OLD, PAUSED, SELF_JOIN, Subscriber
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 
@@ -33,7 +31,6 @@ Flags = npt.NDArray[np.bool_]
 SCOPE_FLAGS: Final = np.array([0, SUBTREE_SCOPE], np.uint8)  # of the index's records, by their number in the columns
 TIME_FLAGS: Final = np.array([0, VALID_TIME], np.uint8)
 SEMANTICS_FLAGS: Final = np.array([0, SYMMETRIC, INTERSECT], np.uint8)
-_PREVIOUS: Final = re.compile(re.escape(PREVIOUS.encode()))
 NO_CONDITION: Final = b"\x02\x00\x00"  # in Avro: one disjunct of no constraints
 
 
@@ -136,22 +133,12 @@ def flags_of(columns: RendezvousColumns, rows: Rows, version: int) -> npt.NDArra
     for i, byte in enumerate(NO_CONDITION):
         plain[plain] = where.heap[at[plain] + i] == byte
     flags |= np.where(plain & (columns.semantics[rows] == CLASSICAL), ALWAYS_MATCHES, 0)
-    for i in naming_previous(where, rows):
-        flags[i] |= NEEDS_PREVIOUS
+    # the router takes `previous` from those alone that join
+    for i in np.flatnonzero(joins).tolist():
+        form: NormalForm = where[int(rows[i])] or ALWAYS
+        if any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct):
+            flags[i] |= NEEDS_PREVIOUS
     return flags.astype(np.uint8)
-
-
-def naming_previous(where: Forms, rows: Rows) -> list[int]:
-    """Places among the rows of conditions that speak of the previous publication. Most chunks have none, which their bytes tell at once."""
-    if not where.known and not _PREVIOUS.search(where.heap.data):
-        return []
-    found = []
-    for i, row in enumerate(rows.tolist()):
-        if row in where.known or (where.length[row] >= 0 and _PREVIOUS.search(where.raw(row))):
-            form: NormalForm = where[row] or ALWAYS
-            if any(name.startswith(PREVIOUS) for disjunct in form for name, _ in disjunct):
-                found.append(i)
-    return found
 
 
 def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> CanonicalSubscription:

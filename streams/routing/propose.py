@@ -11,7 +11,6 @@ import numpy as np
 from rich.table import Table
 
 from pastforward.columns import extras
-from pastforward.schemas.acceptance import speaks_of_previous
 from pastforward.streams.routing.catalog import Catalog
 from pastforward.streams.routing.columns import Publications
 from pastforward.streams.routing.infer import infer_catalog, infer_division
@@ -153,7 +152,7 @@ def propose(
     division = division or infer_division(subscriptions, publications, partitions) or ()
     known = replace(known, partitions=division)
     trial = _Trial(subscriptions, publications, weights, live or len(subscriptions))
-    self_joins = any(s.self_join or speaks_of_previous(s.condition) for s in subscriptions)
+    self_joins = any(subscription.self_join for subscription in subscriptions)
     estimates = []
     for name in SCHEMES:
         if name == "dewey":

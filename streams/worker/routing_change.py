@@ -23,7 +23,6 @@ from pastforward.schemas import SchemaError, decode_rendezvous, decode_rendezvou
 from pastforward.settings import Settings
 from pastforward.streams.matcher.best_offers import KEY as AUCTION
 from pastforward.streams.matcher.held import auction_of, unpack
-from pastforward.streams.matcher.records import naming_previous
 from pastforward.streams.routing import Directory, Publication, RoutingError
 from pastforward.streams.routing.change import STATE, State, View, version_key
 from pastforward.streams.worker.directory import Said, decide, directory_producer, group_of, read_directory
@@ -188,11 +187,6 @@ class Change:
             for row in np.flatnonzero(columns.self_join)[:1].tolist():
                 one = (columns.id[row] or b"").decode()
                 raise UserError(f"subscription {one} joins itself, which needs dewey routing; withdraw such ones first")
-            for row in naming_previous(columns.where, np.arange(len(columns)))[:1]:
-                one = (columns.id[row] or b"").decode()
-                raise UserError(
-                    f"subscription {one} speaks of previous.<attribute>, which needs dewey routing; withdraw such ones first"
-                )
         return auctions
 
     def _inherited(

@@ -128,17 +128,13 @@ def test_what_cannot_be_read_is_refused_before_it_is_sent(client: Client) -> Non
 
 @pytest.mark.parametrize(
     ("where", "reason"),
-    [
-        ("x >", "something is missing"),
-        ("x > 1 AND x < 1", "never be true"),
-        ("previous.x LIKE", "something is missing"),
-    ],
+    [("x >", "something is missing"), ("x > 1 AND x < 1", "never be true"), ("previous.x > 1", "needs self_join")],
 )
 def test_what_the_router_would_refuse_is_refused_before_it_is_sent(client: Client, where: str, reason: str) -> None:
     """In the words of the dead letter: both are from `schemas.acceptance`."""
     with pytest.raises(SchemaError, match=reason):
         client.subscribe(where, subscriber_id="s")
-    with pytest.raises(SchemaError, match=reason):
+    with pytest.raises(SchemaError, match=reason if "self_join" not in reason else "cannot speak of previous"):
         client.publish({"x": 1}, topic="1", where=where)
 
 

@@ -47,7 +47,7 @@ class Language:
     """What the records of one log say: a few conditions and attributes of the whole language, beside those that are sure to meet."""
 
     asked: list[Any]
-    asking_back: list[Any]  # of the previous publication
+    asked_by_joins: list[Any]
     published: list[Any]
     attributes: list[dict[str, Any]]
 
@@ -156,7 +156,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
             )
         elif kind == "subscribe":
             self_join = draw(st.booleans())
-            asked = language.asked + language.asking_back
+            asked = language.asked + (language.asked_by_joins if self_join else [])
             starts = (arrived // clock.step + draw(st.integers(-30, 30))) * clock.step
             record = CanonicalSubscription(
                 draw(st.sampled_from(["s1", "s2", "s3", "s4"])),
