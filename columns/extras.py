@@ -8,13 +8,19 @@ from typing import Final
 
 # By extra, what comes with it and is imported by us.
 LIBRARIES: Final = {
+    "registry": ("authlib", "cachetools"),
     "worker": ("numba", "llvmlite", "pyarrow", "rocksdict", "faust", "mode", "aiokafka", "uvloop", "prometheus_client"),
     "spark": ("pyspark", "delta", "deltalake", "pandas", "matplotlib"),
     "serve": ("starlette", "uvicorn", "httptools", "websockets", "jinja2", "python_multipart", "jwt"),
     "bench": ("pastforward.benchmarks",),
     "papers": ("pastforward.papers",),
 }
-_IN: Final = {"spark": ("worker", "spark"), "bench": ("worker", "bench")}  # extras that bring others along
+# Extras that bring others along.
+_IN: Final = {
+    "worker": ("registry", "worker"),
+    "spark": ("registry", "worker", "spark"),
+    "bench": ("registry", "worker", "bench"),
+}
 
 
 class MissingExtra(ImportError):

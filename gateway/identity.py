@@ -19,9 +19,11 @@ from jwt import PyJWKClient, PyJWKSet
 from starlette.requests import HTTPConnection
 
 from pastforward.client import Notification, Standing
+from pastforward.columns.dewey import topics_of
 from pastforward.errors import UserError
 from pastforward.gateway.options import GatewayOptions
 from pastforward.gateway.problems import Problem
+from pastforward.names import is_name
 from pastforward.schemas import SchemaError
 from pastforward.schemas.dewey_text import check_path
 
@@ -36,7 +38,10 @@ LEEWAY: Final = 10  # seconds that clocks may differ by
 
 def is_below(topic: str, prefix: str) -> bool:
     """The same topic, or below it."""
-    return not prefix or topic == prefix or topic.startswith(prefix + ".")
+    if not prefix:
+        return True
+    # a name is not compared: what it becomes lies elsewhere
+    return topic == prefix or (topic.startswith(prefix + ".") and not is_name(topic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,10 @@ class Identity:
         return made if self.name is None else f"{self.name}/{made}"
 
     def check_read(self, topic: str) -> None:
-        if not any(is_below(topic, each) for each in self.reads):
-            raise Problem(403, "forbidden", self._said("read", topic, self.reads))
+        """Of one topic, or of several with commas between them: each of them."""
+        for one in topics_of(topic):
+            if not any(is_below(one, each) for each in self.reads):
+                raise Problem(403, "forbidden", self._said("read", one, self.reads))
 
     def check_write(self, topic: str) -> None:
         if not any(is_below(topic, each) for each in self.writes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pastforward.columns import extras
 from pastforward.errors import UserError
 from pastforward.schemas import Registry
 from pastforward.settings import Settings
@@ -12,6 +13,7 @@ def open_registry(settings: Settings) -> Registry | None:
     """None: records are written in Avro's single-object encoding."""
     if not settings.schema_registry_url:
         return None
+    extras.need("registry", "SCHEMA_REGISTRY_URL")
     from pastforward.schemas.registry import SchemaRegistry  # its HTTP client takes a while to import
 
     topics = Topics(settings.topic_prefix)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pastforward.columns.times import datetime_of
 from pastforward.columns.vocabulary import DELIVERIES, SCOPES, SEMANTICS, TIME_BASES, TRANSITIONS
 from pastforward.schemas.avro_plain import Plain
 from pastforward.schemas.condition_fields import normal_form, plain_normal_form, plain_where, where
@@ -95,7 +96,17 @@ def same_id(value: str | None, key: str | None, what: str) -> str | None:
 
 def check_window(starts_at: int | None, ends_at: int | None, start: str, end: str) -> None:
     if starts_at is not None and ends_at is not None and ends_at < starts_at:
-        raise SchemaError("bad_window", f"the window ends before it begins: {end} is {ends_at}, {start} is {starts_at}")
+        raise SchemaError(
+            "bad_window", f"the window ends before it begins: {end} is {_time(ends_at)}, {start} is {_time(starts_at)}"
+        )
+
+
+def _time(micros: int) -> str:
+    """As people write it; beyond the years that Python knows, the number."""
+    try:
+        return datetime_of(micros).isoformat()
+    except OverflowError:
+        return str(micros)
 
 
 _BEST: Final[dict[str, Check[Any]]] = {"attribute": attribute_name, "prefer": one_of("highest", "lowest")}

@@ -105,8 +105,7 @@ def _check_may_send(asked: Asked, found: Refusal) -> None:
         read = decode_subscription(letter.key, letter.value, registry)
         if isinstance(read, Subscription):
             asked.identity.own(read.subscriber_id, "subscriber_id")
-            for topic in [read.topic] if isinstance(read.topic, str) else read.topic:
-                asked.identity.check_read(topic)
+            asked.identity.check_read(read.topic)
         return
     publication = decode_publication(letter.key, letter.value, registry)
     asked.identity.check_write(publication.topic)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from pastforward.client import Handle, Instant, Standing
 from pastforward.client.fields import condition_of, subscription_fields
+from pastforward.columns import dewey
 from pastforward.gateway.api.times import instant_of, with_moments
 from pastforward.gateway.context import Asked, answer, object_of
 from pastforward.gateway.idempotency import key_of, made_id
@@ -60,8 +61,7 @@ def _has(each: Standing, words: list[str]) -> bool:
 
 
 def topics_of(record: Subscription) -> tuple[str, ...]:
-    topic: Any = record.topic
-    return (topic,) if isinstance(topic, str) else tuple(topic)
+    return dewey.topics_of(record.topic)
 
 
 def seen(asked: Asked, name: str) -> Standing:

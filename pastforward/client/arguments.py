@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from pastforward.client.listing import Standing
-from pastforward.client.moments import micros
+from pastforward.client.moments import Instant, micros
 from pastforward.matching.conditions.errors import shown
 from pastforward.matching.conditions.values import Value
 from pastforward.schemas import SchemaError, Subscription
@@ -42,6 +42,16 @@ def changed(standing: Standing, changes: dict[str, Any], now: int) -> Subscripti
         changes[name] = micros(changes[name], now, name)
     check_where(changes.get("where"))
     return replace(standing.record, **{"starts_at": standing.starts_at.micros, **changes})
+
+
+def check_end(record: Subscription, now: int) -> None:
+    """A window begins when its record arrives, if it does not say: then it may not have ended before."""
+    if record.starts_at is None and record.ends_at is not None and record.ends_at <= now:
+        shown_end = Instant.of(record.ends_at).isoformat()
+        raise SchemaError(
+            "bad_value",
+            f"ends_at is {shown_end}, which is past, and the window begins now: give starts_at as well, such as '-10m'",
+        )
 
 
 def checked_body(body: Any) -> bytes | None:

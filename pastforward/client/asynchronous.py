@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, update_wrapper
 from types import TracebackType
@@ -147,10 +147,10 @@ class AsyncStream(Generic[T]):
 class AsyncHandle(AsyncStream[Notification]):
     """As `Handle`. `async with client.subscribe(…) as handle` withdraws it at the end; `await client.subscribe(…)` leaves it."""
 
-    def __init__(self, client: AsyncClient, send: Callable[[], Handle]) -> None:
+    def __init__(self, client: AsyncClient, send: Callable[[], Handle], sent: Handle | None = None) -> None:
         super().__init__(client, self._begin)
         self._send = send
-        self._handle: Handle | None = None
+        self._handle = sent
 
     def _begin(self) -> Any:
         self._handle = self._send()
@@ -253,6 +253,26 @@ def _subscription(
     return _named(called, method)
 
 
+class AsyncNames:
+    """As `Names`."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def topic(self, name: str) -> str:
+        return await self._client._call(self._client.client.names.topic, name)
+
+    async def name(self, path: str) -> str | None:
+        return await self._client._call(self._client.client.names.name, path)
+
+    async def below(self, name: str = "") -> list[str]:
+        return await self._client._call(self._client.client.names.below, name)
+
+
+def _itself(handle: Handle) -> Handle:
+    return handle
+
+
 class AsyncClient:
     """As `Client`. Cancelling a call that writes does not take back what is on its way; closing waits for it."""
 
@@ -288,6 +308,16 @@ class AsyncClient:
         """As `Client.notifications`, with the same options."""
         timeout = options.pop("timeout", None)
         return AsyncStream(self, partial(self.client.notifications, recipient_id, **options), timeout)
+
+    async def subscribe_many(self, subscriptions: Iterable[Subscription | Mapping[str, Any]]) -> list[AsyncHandle]:
+        """As `Client.subscribe_many`. They are sent when this returns; each handle may be iterated, and `async with` withdraws it."""
+        sent = await self._call(self.client.subscribe_many, subscriptions)
+        return [AsyncHandle(self, partial(_itself, handle), handle) for handle in sent]
+
+    @property
+    def names(self) -> AsyncNames:
+        """As `Client.names`."""
+        return AsyncNames(self)
 
     async def dead_letters(self, since: Any = None) -> list[Any]:
         """As `Client.dead_letters`, all at once."""

@@ -29,6 +29,7 @@ from pastforward.schemas import (
 )
 from pastforward.schemas.acceptance import accept_publication, accept_subscription, normal_form
 from pastforward.schemas.limits import MADE_UP
+from pastforward.schemas.plain import check_window
 from pastforward.schemas.quick import read_subscription
 from pastforward.settings import Settings
 
@@ -116,21 +117,24 @@ class Entries:
         value, before = message.value(), self.by_key.get(key)
         if before is not None and (before.order > order or before.value == value):
             return None
-        record = None if value is None else self._accepted(key, value)
+        record = None if value is None else self._accepted(key, value, arrival * 1000)
         if value is not None and record is None:
             return None
         self.by_key[key] = Entry(order, value, record)
         return bytes(key)
 
-    def _accepted(self, key: bytes, value: bytes) -> Subscription | None:
+    def _accepted(self, key: bytes, value: bytes, arrived_at: int) -> Subscription | None:
         """The record; None: it was refused."""
         try:
             read = read_subscription(key, value) or decode_subscription(key, value, self._registry)
             assert isinstance(read, Subscription)
             if isinstance(read.where, str | None) and not (read.transitions or read.paused):
+                check_window(
+                    arrived_at if read.starts_at is None else read.starts_at, read.ends_at, "starts_at", "ends_at"
+                )
                 accept_condition(read.where, read.self_join)
             else:
-                accept_subscription(read)
+                accept_subscription(read, arrived_at=arrived_at)
         except SchemaError:
             return None
         return read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from pastforward import names
 from pastforward.client.arguments import check_where, checked_attributes, checked_body
@@ -13,6 +13,8 @@ from pastforward.client.core import Core
 from pastforward.client.dictionaries import publication_of
 from pastforward.client.moments import Moment, micros
 from pastforward.client.placing import Area, attributes_at, topic_at
+from pastforward.client.tables import Table, is_table, records_of
+from pastforward.errors import UserError
 from pastforward.matching.conditions.values import Point, Value
 from pastforward.schemas import Best, Publication, encode
 from pastforward.schemas.acceptance import accept_publication
@@ -62,9 +64,20 @@ class Publishing(Core):
         self.publish_many([record])
         return str(record.publication_id)
 
-    def publish_many(self, publications: Iterable[Publication | Mapping[str, Any]]) -> int:
-        """Pipelined; returns how many were delivered, all of them, or raises. A dictionary has the fields of `Publication`, or `at`."""
-        sent = self._send(self._topics.publications, map(self._published, publications))
+    def publish_many(self, publications: Iterable[Publication | Mapping[str, Any]] | Table) -> int:
+        """Pipelined; returns how many were delivered, all of them, or raises. A dictionary has the fields of `Publication`, or `at`.
+
+        An Arrow table or a data frame has a column for each attribute, null is absent, and `_topic`, `_publication_id`, `_publisher_id`,
+        `_published_at`, `_expires_at` for the rest.
+        """
+        records: Iterable[tuple[str, bytes]]
+        if not is_table(publications):
+            records = map(self._published, cast(Iterable[Publication | Mapping[str, Any]], publications))
+        elif self._registry is None:
+            records = records_of(publications, self._names, self._book.resolved)
+        else:
+            raise UserError("a table is sent as JSON, and this system has a schema registry: give dictionaries instead")
+        sent = self._send(self._topics.publications, records)
         self._book.flush()
         return sent
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from pastforward import names
-from pastforward.client.arguments import changed, check_where
+from pastforward.client.arguments import changed, check_end, check_where
 from pastforward.client.complete import Completion
 from pastforward.client.delivery import Receipt
 from pastforward.client.dictionaries import subscription_of
@@ -91,6 +91,7 @@ class Subscribing(Listening):
         if model is not None:
             converter_of(model)
         value = encode(record, registry=self._registry)
+        check_end(record, self._now())
         self._rules.accept(partial(accept_subscription, record), record.self_join)
         name = record.subscription_id
         try:
@@ -108,6 +109,7 @@ class Subscribing(Listening):
         records = [subscription_of(self._given(each), self._now(), self._names) for each in subscriptions]
         sent: list[tuple[str, bytes | None]] = []
         for record in records:
+            check_end(record, self._now())
             sent.append((record.subscription_id, encode(record, registry=self._registry)))
             if record.self_join or record.transitions or record.paused or not isinstance(record.where, str | None):
                 self._rules.accept(partial(accept_subscription, record), record.self_join)

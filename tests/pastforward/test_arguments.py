@@ -13,6 +13,7 @@ from pastforward import Client, ClientClosed, Instant, PastforwardError, Refused
 from pastforward.client import micros
 from pastforward.client.moments import seconds_of
 from pastforward.settings import load
+from pastforward.testing import System
 
 NOW = 1_700_000_000_000_000
 
@@ -137,3 +138,23 @@ def test_all_names_are_there_and_the_errors_are_one_family() -> None:
         _ = pastforward.Nothing
     error = Refused("s", "bad_condition", "because")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_window_that_has_ended_before_it_begins(pastforward: System) -> None:
+    """The router refuses it, so it is neither sent nor listed."""
+    client = pastforward.client()
+    for send in (
+        lambda: client.subscribe(subscriber_id="anna", ends_at="-5m"),
+        lambda: client.subscribe_many([{"subscriber_id": "anna", "ends_at": "-5m"}]),
+    ):
+        with pytest.raises(SchemaError, match="which is past, and the window begins now: give starts_at"):
+            send()
+    client.subscribe(subscriber_id="anna", starts_at="-10m", ends_at="-5m", subscription_id="past")
+    end = client._now() - 1_000_000
+    for name in ("refused", "past"):
+        value = b'{"subscriber_id": "anna", "ends_at": %d}' % end
+        client._send(client._topics.subscriptions, [(name, value)])
+    assert len(list(client.dead_letters())) == 2
+    (standing,) = client.subscriptions()
+    assert (standing.subscription_id, standing.state) == ("past", "ended")
+    assert standing.record.starts_at is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pastforward import AsyncClient, ClientClosed, Notification, Refused, SchemaError, UserError
+from pastforward import AsyncClient, Circle, Client, ClientClosed, Notification, Point, Refused, SchemaError, UserError
 from pastforward.broker import Broker
 from pastforward.settings import Settings, load
 from tests.conftest import StartWorker
@@ -158,3 +158,28 @@ def test_a_named_reader(system: tuple[str, Settings]) -> None:
                 assert {each.publication_id for each in [found[0], *again]} == {"a", "b", "c"}
 
     run(main())
+
+
+def test_many_subscriptions_and_names(system: tuple[str, Settings]) -> None:
+    async def main() -> None:
+        async with AsyncClient(system[0], settings=system[1]) as client:
+            near = {"subscriber_id": "near", "near": Circle(0.0, 0.0, 500.0)}
+            below = {"subscriber_id": "below", "topic": "roads/I-95"}
+            first, second = await client.subscribe_many([near, below])
+            assert first.subscription.topic.count(",") == 7
+            async with first, second:
+                await client.publish_many([{"at": Point(0.001, -0.001)}, {"topic": "roads/I-95/exit-4"}])
+                assert await first.next(PATIENCE) is not None
+                found = await second.next(PATIENCE)
+                assert found is not None
+                assert await client.names.name(found.topic) == "roads/I-95/exit-4"
+                assert found.topic == await client.names.topic("roads/I-95/exit-4")
+                assert await client.names.below("roads/I-95") == ["roads/I-95/exit-4"]
+            assert await client.subscription(first.subscription_id) is None
+
+    run(main())
+
+
+def test_it_has_what_the_client_has() -> None:
+    missing = {name for name in set(dir(Client)) - set(dir(AsyncClient)) if not name.startswith("_")}
+    assert missing == {"check_sendable", "offsets", "registry", "workers"}  # of the inside

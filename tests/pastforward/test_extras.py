@@ -142,6 +142,20 @@ def test_a_command_that_needs_an_extra_says_which(
 
 
 @pytest.mark.broker
+def test_a_schema_registry_needs_an_extra(thin: tuple[Path, int], broker: Broker, tmp_path: Path) -> None:
+    done = run(
+        thin[0],
+        *("-m", "pastforward", "publish", "x=1"),
+        PASTFORWARD_BOOTSTRAP_SERVERS=broker.bootstrap,
+        PASTFORWARD_SCHEMA_REGISTRY_URL="http://127.0.0.1:1",
+        PASTFORWARD_DATA_DIR=str(tmp_path),
+    )
+    assert done.returncode == 1
+    assert "SCHEMA_REGISTRY_URL needs" in done.stderr
+    assert "pip install 'pastforward[registry]'" in done.stderr
+
+
+@pytest.mark.broker
 def test_the_client_alone_sends_and_lists(thin: tuple[Path, int], broker: Broker, tmp_path: Path) -> None:
     prefix = f"thin-{uuid.uuid4().hex[:8]}."
     settings = load({"bootstrap_servers": broker.bootstrap, "topic_prefix": prefix, "partitions": 1}, environment={})
