@@ -15,6 +15,7 @@ import pyarrow as pa
 from pastforward.benchmarks.generators import kinds as loads
 from pastforward.matching import Condition, Index
 from pastforward.matching.conditions.predicates import Predicate
+from pastforward.matching.index.publications import attributes_of
 from pastforward.matching.index.subscription import NewSubscription
 
 BATCH: Final = 1000
@@ -166,4 +167,67 @@ def lists(scale: int) -> dict[str, float]:
     return measured
 
 
-PIECES: Final[dict[str, Callable[[int], dict[str, float]]]] = {"places": places, "texts": texts, "lists": lists}
+def published(scale: int) -> dict[str, float]:
+    """Published conditions of six ranges, a fifth of the values each, against subscriptions of three ranges of a tenth; 20 attributes."""
+    measured: dict[str, float] = {}
+    count, publications = max(100_000 // scale, 1000), 200
+    random = np.random.default_rng(7)
+    names = np.array([f"a{i}" for i in range(20)])
+    asked = np.argsort(random.random((count, 20)), axis=1)[:, :3]
+    low = random.integers(0, 900, (count, 3))
+    said = np.argsort(random.random((publications, 20)), axis=1)[:, :6].tolist()
+    begins = random.integers(0, 800, (publications, 6)).tolist()
+    where = [
+        Condition.from_predicates(
+            [[Predicate(f"a{a}", "between", begin, begin + 200) for a, begin in zip(one, first, strict=True)]]
+        ).disjuncts
+        for one, first in zip(said, begins, strict=True)
+    ]
+    bounds = np.full((2, 20, count), -np.inf), np.zeros((20, count), bool)
+    bounds[0][1] = np.inf
+    for k in range(3):
+        bounds[0][0, asked[:, k], np.arange(count)] = low[:, k]
+        bounds[0][1, asked[:, k], np.arange(count)] = low[:, k] + 100
+        bounds[1][asked[:, k], np.arange(count)] = True
+    for semantics in ("classical", "symmetric", "intersect"):
+        what = f"{count:,} subscriptions, published ranges, {semantics}"
+        index = Index()
+        index.add_predicates(
+            pa.table(
+                {
+                    "subscription_id": np.repeat(np.arange(count), 3),
+                    "attribute": names[asked.ravel()],
+                    "operator": ["between"] * (3 * count),
+                    "value_int64": low.ravel(),
+                    "high_int64": low.ravel() + 100,
+                    "semantics": [semantics] * (3 * count),
+                }
+            )
+        )
+        for name, some in ((what, publications), (f"{what}, alone", 1)):
+            empty = attributes_of([{}] * some)
+            rows, _ = index.match_attributes(empty, where=where[:some])
+            taken = least(lambda empty=empty, some=some, index=index: index.match_attributes(empty, where=where[:some]))  # type: ignore[misc]
+            measured[f"{name}: us a publication"] = taken / some * 1e6
+            measured[f"{name}: matches a publication"] = len(rows) / some
+
+        def compared(needed: int = {"classical": 3, "symmetric": 6, "intersect": 0}[semantics]) -> int:
+            found = 0
+            for one, first in zip(said[:10], begins[:10], strict=True):
+                holds, covered = np.ones(count, bool), np.zeros(count, np.int64)
+                for a, begin in zip(one, first, strict=True):
+                    holds &= (bounds[0][0, a] <= begin + 200) & (bounds[0][1, a] >= begin)
+                    covered += bounds[1][a]
+                found += len(np.flatnonzero(holds & (covered >= needed)))
+            return found
+
+        measured[f"{what}: us a publication, NumPy"] = least(compared, 3) / 10 * 1e6
+    return measured
+
+
+PIECES: Final[dict[str, Callable[[int], dict[str, float]]]] = {
+    "places": places,
+    "texts": texts,
+    "lists": lists,
+    "published": published,
+}

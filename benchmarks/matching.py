@@ -8,6 +8,7 @@
 | places                          | circles and points, beside shapely                                                                 |
 | texts                           | substrings, suffixes, LIKE and expressions in texts of 200 characters, beside pyahocorasick        |
 | lists                           | IN lists                                                                                           |
+| published                       | published ranges under the three semantics, beside NumPy                                           |
 
 A time is processor time, which on a machine that does nothing else is the time that passes; the least of several repetitions. A slow
 contender gets fewer publications, never fewer subscriptions: the table says how many. `--only` runs some pieces and keeps what earlier runs

@@ -8,6 +8,7 @@ A listener's positions only ever grow, so that nothing is given twice, and nothi
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from pastforward import topics
 from pastforward.client import Client
+from pastforward.client.partitions import partition_of
 from pastforward.client.reader import Reader
 from pastforward.errors import PastforwardError, TokenExpired
 from pastforward.gateway.listeners import Listener
@@ -25,6 +27,7 @@ from pastforward.gateway.records import Delivered
 from pastforward.settings import Settings
 
 BEAT: Final = 15.0  # seconds: proxies close what is silent for a minute
+RECENT: Final = 240  # beats, an hour: no retention is shorter than what a token may stand behind without a question
 CHUNK: Final = 500  # messages that the loop hands out in one go: some 10 ms
 PAUSE: Final = 1.0  # seconds until a reader that has failed is made anew
 # The tail waits for nothing: a notification that is there is handed on at once.
@@ -39,6 +42,7 @@ class Hub:
         self._settings, self._client = settings, client
         self._topic = topics.Topics(settings.topic_prefix).notifications
         self._partitions: tuple[int, ...] = ()
+        self._began: dict[int, int] = {}
         self.delivered: dict[int, int] = {}  # up to where the tail was handed out
         self.recent: deque[tuple[float, Delivered]] = deque(maxlen=200)  # one of each chunk, and when it came
         self._live: dict[int, dict[bytes | None, list[Listener]]] = {}
@@ -54,6 +58,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._partitions = await asyncio.to_thread(self._client.offsets.partitions, self._topic)
         self.delivered = await asyncio.to_thread(self._client.offsets.ends, self._topic, self._partitions)
+        self._began = dict(self.delivered)
         self._live = {p: defaultdict(list) for p in self._partitions}
         self._behind = {p: [] for p in self._partitions}
         for name, run in (("tail", self._read_tail), ("catch-up", self._catch_up)):
@@ -73,6 +78,17 @@ class Hub:
             await asyncio.to_thread(thread.join)
 
     # ------------------------------------------------------------ who listens
+
+    def partitions_of(self, recipient: str | None) -> tuple[int, ...]:
+        there = self._partitions
+        return there if recipient is None else (partition_of(recipient.encode(), len(there)),)
+
+    def has(self, partitions: tuple[int, ...], token: dict[int, int]) -> bool:
+        """Whether what comes behind a token has surely not been deleted: it came lately. So thousands who connect again at once cost
+        Kafka no question."""
+        return set(token) == set(partitions) and all(
+            self._began[p] <= token[p] <= self.delivered[p] for p in partitions
+        )
 
     def join(self, listener: Listener) -> None:
         """From its positions on. It gets what is there, and all that comes."""
@@ -187,8 +203,11 @@ class Hub:
         return listener.token
 
     async def _beat(self) -> None:
-        while True:
+        earlier = dict(self._began)
+        for count in itertools.count(1):
             await asyncio.sleep(BEAT)
+            if not count % RECENT:
+                self._began, earlier = earlier, dict(self.delivered)
             for number, listener in enumerate(list(self.listeners)):
                 listener.beat()
                 if number % CHUNK == CHUNK - 1:
@@ -232,6 +251,7 @@ class Hub:
             lost = [p for p, (first, end) in bounds.items() if not first <= self.delivered[p] <= end]
             self._lost(lost, why)
             self.delivered.update({p: bounds[p][1] for p in lost})
+            self._began.update({p: bounds[p][1] for p in lost})
 
         self._in_loop(jump)
 

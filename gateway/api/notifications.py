@@ -11,7 +11,6 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pastforward.client.partitions import partition_of
 from pastforward.client.tokens import read_token
 from pastforward.errors import BrokerError
 from pastforward.gateway.api.times import moment_of
@@ -41,23 +40,27 @@ async def begin(gateway: Gateway, identity: Identity, connection: HTTPConnection
     recipient = identity.name or given
     after = connection.headers.get("last-event-id") or query.get("after") or None
     since = moment_of(query.get("since"), "since")
-    return recipient, await gateway.call(_positions, gateway, recipient, since, after)
+    hub = gateway.hub
+    partitions = hub.partitions_of(recipient)
+    token = None if after is None else read_token(after)
+    if token is not None and hub.has(partitions, token):
+        return recipient, token
+    if token is None and since is None:
+        return recipient, {p: hub.delivered[p] for p in partitions}
+    return recipient, await gateway.call(_positions, gateway, partitions, since, token)
 
 
-def _positions(gateway: Gateway, recipient: str | None, since: int | None, after: str | None) -> dict[int, int]:
-    offsets, hub = gateway.client.offsets, gateway.hub
+def _positions(
+    gateway: Gateway, partitions: tuple[int, ...], since: int | None, token: dict[int, int] | None
+) -> dict[int, int]:
+    offsets = gateway.client.offsets
     name = Topics(gateway.settings.topic_prefix).notifications
-    there = offsets.partitions(name)
-    partitions = there if recipient is None else (partition_of(recipient.encode(), len(there)),)
-    if after is not None:
-        token = read_token(after)
-        try:
-            return offsets.checked(name, partitions, token)
-        except BrokerError:
-            return token  # Kafka is away for the moment: whoever catches up waits for it
-    if since is not None:
-        return offsets.since(name, partitions, since)
-    return {p: hub.delivered[p] for p in partitions}
+    if token is None:
+        return offsets.since(name, partitions, since or 0)
+    try:
+        return offsets.checked(name, partitions, token)
+    except BrokerError:
+        return token  # Kafka is away for the moment: whoever catches up waits for it
 
 
 def chosen(connection: HTTPConnection) -> Any:

@@ -213,7 +213,7 @@ def _marked(where: str, failure: Exception) -> dict[str, str]:
     """The condition with the character at which it goes wrong."""
     problem = problem_of(failure)
     at = problem.more.get("position")
-    if at is None and not isinstance(failure, ConditionError):
+    if at is None and isinstance(failure, SchemaError):  # which has the words alone
         try:
             Condition.parse(where)
         except ConditionError as error:

@@ -23,6 +23,7 @@ from pastforward.matching.blocks.postings import (
     NO_TEXT,
     PIECE,
     find_key,
+    folded_bit,
     key_of,
     longer_end,
     post,
@@ -45,6 +46,7 @@ from pastforward.matching.blocks.view import (
 from pastforward.matching.index.keys import equality_hash
 from pastforward.matching.index.like import ESCAPE, ONE, RUN
 from pastforward.matching.index.records import (
+    FOLDED,
     INCLUDED,
     LIKE,
     NEGATED,
@@ -264,6 +266,8 @@ def _post_piece(
     if length == 5 or length == 7:
         length -= 1  # each length that there is costs every text a look at each of its places
     base = strings.offset[number] + begin
+    folded = _kind(words, at) == LIKE and words[at] & np.uint32(FOLDED) != np.uint32(0)
+    mark = 128 if folded else 0
     best = np.int64(0)
     least = np.int64(1) << 60
     best_hash = np.uint64(0)
@@ -271,7 +275,7 @@ def _post_piece(
         text = np.uint64(0)
         for k in range(length):
             text = (text << np.uint64(8)) | np.uint64(strings.heap[base + place + k])
-        hash_of = text_key(attribute, length, text)
+        hash_of = text_key(attribute, mark + length, text)
         key = find_key(blocks, hash_of)
         count = np.int64(blocks.key_count[key]) if key else np.int64(0)
         if count < least:
@@ -279,6 +283,6 @@ def _post_piece(
             best = place
             best_hash = hash_of
     key = key_of(blocks, best_hash, -1)
-    blocks.key_kinds[attribute] |= np.uint16(HAS_PIECES << (length - 1))
+    blocks.key_kinds[attribute] |= np.uint16(folded_bit(length) if folded else HAS_PIECES << (length - 1))
     plain = _kind(words, at) != LIKE
     return post(blocks, slot, key, 0, number if plain else NO_TEXT, best if plain else 0)

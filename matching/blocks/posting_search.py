@@ -16,6 +16,7 @@ from pastforward.columns.scalars import Bool, Int
 from pastforward.matching.blocks.lists import lengthened
 from pastforward.matching.blocks.postings import (
     HAS_ENDS,
+    HAS_FOLDED,
     HAS_PIECES,
     HAS_VALUES,
     ITEM,
@@ -23,6 +24,7 @@ from pastforward.matching.blocks.postings import (
     NO_TEXT,
     PIECE,
     find_key,
+    folded_bit,
     longer_end,
     text_key,
     value_key,
@@ -45,6 +47,9 @@ from pastforward.matching.index.verification import Known, proven_slot
 I32 = npt.NDArray[np.int32]
 
 
+_A: Final = 65
+_Z: Final = 90
+_PLAIN_PIECES: Final = HAS_FOLDED - HAS_PIECES
 _ONE_PART: Final = 1 << 8  # the first word of a record that asks one thing, of whatever place and time
 
 
@@ -122,21 +127,25 @@ def _reach_ends(
 
 @inner
 def _reach_pieces(
-    blocks: Blocks, known: Known, batch: Batch, entry: Int, row: Int, rows: I32, slots: I32, n: Int
+    blocks: Blocks, known: Known, batch: Batch, entry: Int, folded: Bool, row: Int, rows: I32, slots: I32, n: Int
 ) -> tuple[I32, I32, Int]:
-    """By every piece of the lengths that there are."""
+    """By every piece of the lengths that there are. `folded`: of the text with lower letters."""
     attribute = np.int64(batch.attribute[entry])
     kinds = np.int64(blocks.key_kinds[attribute])
     offset = batch.offset[entry]
     cells = blocks.key_cells
     mask = np.uint64(len(cells) - 1)
+    mark = 128 if folded else 0
     text = np.uint64(0)
     for i in range(1, np.int64(batch.length[entry]) + 1):
-        text = (text << np.uint64(8)) | np.uint64(batch.heap[offset + i - 1])
+        byte = batch.heap[offset + i - 1]
+        if folded and byte >= _A and byte <= _Z:
+            byte |= np.uint8(32)
+        text = (text << np.uint64(8)) | np.uint64(byte)
         for length in range(1, min(i, PIECE) + 1):
-            if not kinds & (HAS_PIECES << (length - 1)):
+            if not kinds & (folded_bit(length) if folded else HAS_PIECES << (length - 1)):
                 continue
-            hash_of = text_key(attribute, length, text & (~np.uint64(0) >> np.uint64(64 - 8 * length)))
+            hash_of = text_key(attribute, mark + length, text & (~np.uint64(0) >> np.uint64(64 - 8 * length)))
             # mostly there is none
             if cells[np.int64(hash_of & mask)] == 0:
                 continue
@@ -209,7 +218,9 @@ def reach(blocks: Blocks, known: Known, batch: Batch, rows: I32, slots: I32, n: 
             if kinds & HAS_ENDS:
                 rows, slots, n = _reach_ends(blocks, known, batch, entry, row, rows, slots, n)
             begin = n
-            if kinds >= HAS_PIECES:
-                rows, slots, n = _reach_pieces(blocks, known, batch, entry, row, rows, slots, n)
+            if kinds & _PLAIN_PIECES:
+                rows, slots, n = _reach_pieces(blocks, known, batch, entry, False, row, rows, slots, n)
+            if kinds >= HAS_FOLDED:
+                rows, slots, n = _reach_pieces(blocks, known, batch, entry, True, row, rows, slots, n)
             n = _each_once(slots, begin, n)
     return rows, slots, n

@@ -41,6 +41,9 @@ LONGEST_END: Final = 63  # bytes of a key that is an end, at most
 HAS_VALUES: Final = 1
 HAS_ENDS: Final = 2
 HAS_PIECES: Final = 4  # and the next seven
+HAS_FOLDED: Final = (
+    1 << 10
+)  # pieces of texts whose letters are lower ones: and the next five, of the six lengths that there are
 
 
 @inner
@@ -50,8 +53,14 @@ def value_key(attribute: Int, value: Int) -> Int:
 
 @inner
 def text_key(attribute: Int, length: Int, text: Int) -> Int:
-    """`length`: of a piece; of an end, and 64."""
+    """`length`: of a piece; of an end, and 64; of a folded piece, and 128."""
     return mix(text + ((np.uint64(attribute) << np.uint64(8)) | np.uint64(length)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+@inner
+def folded_bit(length: Int) -> Int:
+    """Of folded pieces of so many bytes: 1 to 4, 6 or 8."""
+    return HAS_FOLDED << (length - 1 if length <= 4 else 4 + (length >> 3))
 
 
 @inner

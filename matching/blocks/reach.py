@@ -22,7 +22,7 @@ from pastforward.matching.blocks.view import (
     Blocks,
 )
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.keys import OTHER, equality_hash
+from pastforward.matching.index.keys import OTHER, PUBLISHED, equality_hash
 from pastforward.matching.index.topics import TopicView
 
 U64 = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ I32 = npt.NDArray[np.int32]
 @inner
 def _is_value(batch: Batch, entry: Int) -> Bool:
     """Not a published range, in a row that has some."""
-    return batch.tag[entry] != OTHER
+    return batch.tag[entry] != OTHER and batch.tag[entry] != PUBLISHED
 
 
 @inner

@@ -37,7 +37,7 @@ _WORDS: Final = re.compile(
 )
 
 KEYWORDS: Final = frozenset(
-    ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "REGEXP", "RLIKE")
+    ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "REGEXP", "RLIKE")
 )
 RELATIONS: Final = {
     "OVERLAPS": Relation.OVERLAPS,
@@ -56,7 +56,6 @@ _TYPED: Final = {"TIMESTAMP": Family.TIMESTAMP, "PATH": Family.PATH}
 RESERVED: Final = KEYWORDS | RELATIONS.keys() | _MATCH_FUNCTIONS | SHAPES.keys() | _TYPED.keys() | {"INFINITY"}
 
 _INSTEAD: Final = {
-    "ILIKE": "Write x REGEXP '(?i)…'",
     "SIMILAR": "Write x REGEXP '…'",
     "GLOB": "Write x LIKE '…' with % and _",
     "DATE": "Write TIMESTAMP '2026-01-31T00:00:00Z'",
@@ -65,8 +64,7 @@ _INSTEAD: Final = {
     "CASE": "Write AND, OR and NOT",
     "XOR": "Write (a AND NOT b) OR (b AND NOT a)",
     "E": "Write the string without E; a quote inside it is written twice",
-    "LOWER": "Write x REGEXP '(?i)…'",
-    "UPPER": "Write x REGEXP '(?i)…'",
+    "UPPER": "Write LOWER(x) = '…': it disregards case on both sides",
 }
 
 _SIGNS: Final = {"&&": "AND", "||": "OR"}
@@ -383,14 +381,14 @@ class Lexer:
             self._shape(upper, token)
             return
         self._before_operand(token.position)
-        if upper in RELATIONS or upper in _MATCH_FUNCTIONS:
+        if upper in RELATIONS or upper in _MATCH_FUNCTIONS or upper == "LOWER":
             self._emit("f_" + ("matches" if upper in _MATCH_FUNCTIONS else upper.lower()), token.position)
             self._at += 1
             return
         raise self._error(
             f"the function {token.text}() is not part of conditions",
             _INSTEAD.get(
-                upper, "There are overlaps, contains, within and matches, and the shapes POINT, BOX and CIRCLE"
+                upper, "There are overlaps, contains, within, matches and lower, and the shapes POINT, BOX and CIRCLE"
             ),
             token.position,
         )

@@ -30,6 +30,10 @@ MAX_MEMBERS: Final = 10_000
 # Characters of a LIKE pattern or a regular expression.
 MAX_PATTERN_LENGTH: Final = 1_024
 
+# Instructions that RE2 makes of one expression: 1,024 characters of any script take 3,080. A counted repetition takes as many for each
+# time, and where RE2 finds no deterministic automaton each byte of a text may cost that much: `a.{900}z` on a megabyte takes seconds.
+MAX_REGEX_INSTRUCTIONS: Final = 4_000
+
 # RE2's budget for one compiled expression. Counted repetitions beyond it are refused.
 MAX_REGEX_BYTES: Final = 1 << 20
 

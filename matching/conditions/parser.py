@@ -22,6 +22,13 @@ from pastforward.matching.conditions.limits import MAX_DISJUNCTS, MAX_PREDICATES
 from pastforward.matching.conditions.normal_form import Family
 from pastforward.matching.conditions.predicates import FAMILY_NAMES, takes
 
+# Those of texts without regard to case stand in SQL alone: what they build is a regular expression.
+_NEGATED: Final = {
+    **NEGATED,
+    **{operator: f"not {operator}" for operator in ("ilike", "folded")},
+    **{f"not {operator}": operator for operator in ("ilike", "folded")},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Atom:
@@ -43,7 +50,7 @@ class Atom:
         if self.operator == "between":
             low, high = self.operands
             return Or([replace(self, operator="<", operands=(low,)), replace(self, operator=">", operands=(high,))])
-        return replace(self, operator=NEGATED[self.operator])
+        return replace(self, operator=_NEGATED[self.operator])
 
 
 @dataclass(slots=True)
@@ -157,7 +164,7 @@ class _Reader:
             return self._in(node)
         if isinstance(node, exp.Is):
             return self._is(node)
-        if isinstance(node, exp.Escape | exp.Like):
+        if isinstance(node, exp.Escape | exp.Like | exp.ILike):
             return self._like(node)
         if isinstance(node, exp.RegexpLike):
             return self._binary("matches", node.this, node.expression, node)
@@ -169,6 +176,8 @@ class _Reader:
                 raise self._error(f"{name} takes two arguments", f"Write {name}(attribute, constant)", node)
             attribute, constant = node.expressions
             return self._binary(_FUNCTIONS[node.name], attribute, constant, node)
+        if isinstance(node, exp.Anonymous) and node.name == "f_lower":
+            raise self._error("LOWER(x) is no condition", "Write LOWER(x) = '…'", node)
         if isinstance(node, exp.Literal | exp.Null):
             raise self._error("a constant is no condition", "Compare an attribute with it", node)
         raise self._error("this is not part of conditions", _HINT, node)
@@ -225,8 +234,15 @@ class _Reader:
 
     def _comparison(self, operator: str, node: Any) -> Tree:
         left, right = _unwrapped(node.this), _unwrapped(node.expression)
-        if isinstance(left, exp.Literal | exp.Boolean | exp.Null) and isinstance(right, exp.Column):
+        if isinstance(left, exp.Literal | exp.Boolean | exp.Null) and (
+            isinstance(right, exp.Column) or _is_lower(right)
+        ):
             left, right, operator = right, left, _MIRRORED[operator]
+        if _is_lower(left):
+            if operator not in ("=", "!="):
+                raise self._error("LOWER(x) has no order", "Compare it by =, !=, IN or LIKE", node)
+            atom = self._folded(left, [right], node)
+            return atom if operator == "=" else Not(atom)
         if isinstance(left, exp.Literal | exp.Boolean) and isinstance(right, exp.Literal | exp.Boolean):
             raise self._error("two constants are compared", "Write TRUE or FALSE", node)
         attribute = self._attribute(left, node)
@@ -241,6 +257,18 @@ class _Reader:
             # Two paths overlap when one is at or below the other.
             return Or([Atom(attribute, name, Family.PATH, (operand,)) for name in ("within", "contains")])
         return Atom(attribute, operator, operand.family, (operand,))
+
+    def _folded(self, function: Any, constants: list[Any], node: Any) -> Tree:
+        """LOWER(x) is one of these texts, without regard to case on either side."""
+        operands = []
+        for constant in map(_unwrapped, constants):
+            is_list = isinstance(constant, exp.Literal) and self._operand(constant).is_list
+            operands.append(self._operand(constant) if is_list else self._constant(constant, "=", node))
+            if operands[-1].family is not Family.STRING:
+                raise self._error(
+                    "LOWER(x) is compared with something else than a string", "Write LOWER(x) = '…'", node
+                )
+        return Atom(self._attribute(_argument(function), node), "folded", Family.STRING, tuple(operands))
 
     def _relation(self, node: Any) -> Tree:
         right = _unwrapped(node.expression)
@@ -258,6 +286,8 @@ class _Reader:
         return Atom(attribute, "between", low.family, (low, high))
 
     def _in(self, node: Any) -> Tree:
+        if _is_lower(_unwrapped(node.this)) and node.expressions:
+            return self._folded(_unwrapped(node.this), node.expressions, node)
         attribute = self._attribute(node.this, node)
         if not node.expressions:
             raise self._error("IN takes a list of constants", "Write x IN (1, 2, 3)", node)
@@ -286,10 +316,13 @@ class _Reader:
         if isinstance(node, exp.Escape):
             escape = self._constant(node.expression, "like", node)
             node = _unwrapped(node.this)
-            if not isinstance(node, exp.Like):
+            if not isinstance(node, exp.Like | exp.ILike):
                 raise self._error("ESCAPE belongs to LIKE", r"Write x LIKE '50\%%' ESCAPE '\'", node)
         operand = self._constant(node.expression, "like", node)
-        atom = Atom(self._attribute(node.this, node), "like", Family.STRING, (operand,), escape)
+        text = _unwrapped(node.this)
+        folded = isinstance(node, exp.ILike) or _is_lower(text)
+        attribute = self._attribute(_argument(text) if _is_lower(text) else text, node)
+        atom = Atom(attribute, "ilike" if folded else "like", Family.STRING, (operand,), escape)
         return Not(atom) if node.args.get("negate") else atom
 
 
@@ -297,6 +330,14 @@ def _unwrapped(node: Any) -> Any:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def _is_lower(node: Any) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name == "f_lower" and len(node.expressions) == 1
+
+
+def _argument(function: Any) -> Any:
+    return function.expressions[0]
 
 
 def _flat(node: Any, kind: Any) -> Iterator[Any]:

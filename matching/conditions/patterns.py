@@ -144,6 +144,35 @@ def compile_like(text: str) -> Any:
     return _kept("like", text, r"(?s)\A" + "".join(parts) + r"\z")
 
 
+FOLDED: Final = "(?is)"  # how an expression begins that has no regard to case, and whose dot is any character
+_SPECIAL: Final = str.maketrans({**{sign: "\\" + sign for sign in r"\.+*?()|[]{}^$"}, "\0": r"\x00"})
+
+
+def has_case(text: str) -> bool:
+    """Whether folding may change something in it, or make something equal to it."""
+    return text.casefold() != text or text.upper() != text
+
+
+def folded_like(reading: tuple[str, ...]) -> str:
+    """The expression that a LIKE pattern is without regard to case."""
+    parts = [
+        part.translate(_SPECIAL) if place % 2 == 0 else "." * part.count(ANY_ONE) + (".*" if ANY_RUN in part else "")
+        for place, part in enumerate(reading)
+    ]
+    begin, end = r"\A", r"\z"
+    if len(reading) > 1 and reading[0] == "" and reading[1] == ANY_RUN:
+        begin, parts[1] = "", ""
+    if len(reading) > 1 and reading[-1] == "" and reading[-2].endswith(ANY_RUN):
+        end, parts[-2] = "", parts[-2].removesuffix(".*")
+    return FOLDED + begin + "".join(parts) + end
+
+
+def folded_texts(texts: list[str]) -> str:
+    """The expression that is one of these without regard to case."""
+    escaped = [text.translate(_SPECIAL) for text in texts]
+    return FOLDED + r"\A" + (escaped[0] if len(escaped) == 1 else f"(?:{'|'.join(escaped)})") + r"\z"
+
+
 def matches(pattern: Pattern, value: str) -> bool:
     """Whether the value matches, `negated` left aside."""
     kind, text = pattern.kind, pattern.text

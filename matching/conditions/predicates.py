@@ -31,6 +31,7 @@ from pastforward.matching.conditions.limits import (
     MAX_NAME_BYTES,
     MAX_PATH_DEPTH,
     MAX_PATTERN_LENGTH,
+    MAX_REGEX_INSTRUCTIONS,
 )
 from pastforward.matching.conditions.merge import below_path, limited, meet, of_members, with_prefix
 from pastforward.matching.conditions.normal_form import (
@@ -47,10 +48,14 @@ from pastforward.matching.conditions.normal_form import (
     string_after_prefix,
 )
 from pastforward.matching.conditions.patterns import (
+    ANY_ONE,
     ESCAPE,
     BadPattern,
     compile_like,
     compile_regex,
+    folded_like,
+    folded_texts,
+    has_case,
     like_pattern,
     read_like,
 )
@@ -87,6 +92,7 @@ _RELATIONS: Final = {
     "contains": Relation.CONTAINS,
     "within": Relation.WITHIN,
 }
+_PLAIN_ONES: Final = 64  # so many `_` never exceed RE2's budget, so such a pattern need not be compiled to be taken
 FAMILY_NAMES: Final = {
     Family.BOOLEAN: "a boolean",
     Family.NUMBER: "a number",
@@ -196,21 +202,44 @@ def like(text: str, escape: str | None, negated: bool) -> Constraint | None:
         return (_unequal if negated else _equal)(Family.STRING, simple)
     if kind is PatternKind.PREFIX:
         return (_not_prefix if negated else _prefix)(Family.STRING, simple)
-    if kind is PatternKind.LIKE:
+    if kind is PatternKind.LIKE and (len(simple) > MAX_PATTERN_LENGTH or simple.count(ANY_ONE) > _PLAIN_ONES):
         _compiled(compile_like, simple)
     return limited(Family.STRING, patterns={Pattern(kind, simple, negated)})
+
+
+def ilike(text: str, escape: str | None, negated: bool) -> Constraint | None:
+    """LIKE without regard to case: a regular expression, unless there is nothing in it that has a case."""
+    if not has_case(text):
+        return like(text, escape, negated)
+    try:
+        expression = folded_like(read_like(text, escape))
+    except BadPattern as error:
+        raise BadConstant(str(error), "Double the escape character, or leave ESCAPE away") from error
+    return _pattern(PatternKind.REGEX, negated)(Family.STRING, expression)
+
+
+def folded(texts: list[str], negated: bool) -> Constraint | None:
+    """Equal to one of these without regard to case."""
+    if not any(map(has_case, texts)):
+        return (_not_in if negated else _in)(Family.STRING, texts)
+    return _pattern(PatternKind.REGEX, negated)(Family.STRING, folded_texts(sorted(set(texts))))
 
 
 def _compiled(compiler: Callable[[str], Any], text: str) -> None:
     if len(text) > MAX_PATTERN_LENGTH:
         raise BadConstant(f"the pattern is longer than {MAX_PATTERN_LENGTH:,} characters", "Use a shorter one")
     try:
-        compiler(text)
+        size = compiler(text).programsize
     except BadPattern as error:
         raise BadConstant(
             f"the regular expression is not understood: {error}",
             "See the syntax of RE2: it has no look-around and no back-references",
         ) from error
+    if size > MAX_REGEX_INSTRUCTIONS:
+        raise BadConstant(
+            f"the regular expression is {size:,} instructions long; the limit is {MAX_REGEX_INSTRUCTIONS:,}",
+            "Use shorter counted repetitions, or several subscriptions",
+        )
 
 
 def _test(relation: Relation, negated: bool) -> Builder:

@@ -5,6 +5,7 @@ Only what is certain counts. Anything that is not understood here requires nothi
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pastforward.matching.conditions.patterns import ANY_ONE, ANY_RUN, ESCAPE
@@ -14,6 +15,9 @@ _OPAQUE_ESCAPES: Final = (
     "dDwWsSbBAz"  # classes and places; others that are letters or digits may be longer than two characters
 )
 _PLACES: Final = "^$"
+_FOLDED: Final = re.compile(r"\(\?(?:i|is|si)\)")
+# What a piece does not hold: what is not ASCII, what the long s and the sign of Kelvin are folded to, and what LIKE reads.
+_UNSAFE: Final = re.compile(r"[^\x00-\x7f]|[kKsS%_\\]")
 
 
 class _Unknown(Exception):
@@ -36,6 +40,17 @@ def necessary_like(expression: str) -> str | None:
     for special in (ESCAPE, ANY_RUN, ANY_ONE):
         texts = [text.replace(special, ESCAPE + special) for text in texts]
     return ANY_RUN + ANY_RUN.join(texts) + ANY_RUN
+
+
+def necessary_pieces(expression: str) -> str | None:
+    """The same for an expression that has no regard to case, in lower case: pieces of ASCII that nothing else is folded to, so a text of
+    any case holds them once its letters A to Z are lower ones. Between `%`; None if there is none."""
+    begin = _FOLDED.match(expression)
+    if begin is None:
+        return None
+    pieces = [piece for text in required_texts(expression[begin.end() :]) for piece in _UNSAFE.split(text)]
+    pieces = [piece for piece in pieces if piece]
+    return ANY_RUN + ANY_RUN.join(pieces).lower() + ANY_RUN if pieces else None
 
 
 class _Reader:

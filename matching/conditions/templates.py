@@ -31,6 +31,8 @@ from pastforward.matching.conditions.predicates import (
     BadConstant,
     after_subtree,
     between,
+    folded,
+    ilike,
     like,
     too_many_members,
 )
@@ -220,8 +222,10 @@ def _build_of(atom: Atom) -> Build:
         read_high = _read_of(atom.operands[1])
         return lambda slots: between(family, read(slots), read_high(slots))
     slot = atom.operands[0].slots[0] if atom.operands[0].slots else 0
-    if atom.operator in ("like", "not like"):
+    if atom.operator in ("like", "not like", "ilike", "not ilike"):
         return _build_like(atom, read, slot)
+    if atom.operator in ("folded", "not folded"):
+        return _build_folded(atom, slot)
     build = after_subtree if atom.operator == "after subtree" else BUILDERS[atom.operator]
 
     def build_one(slots: list[Slot]) -> Constraint | None:
@@ -271,18 +275,34 @@ def _build_list(read: Read, family: Family, slot: int) -> Build:
 def _build_like(atom: Atom, read: Read, slot: int) -> Build:
     read_escape = _read_of(atom.escape) if atom.escape is not None else None
     escape_slot = atom.escape.slots[0] if atom.escape is not None else 0
-    negated = atom.operator == "not like"
+    negated = atom.operator.startswith("not ")
+    build = ilike if atom.operator.endswith("ilike") else like
 
     def build_like(slots: list[Slot]) -> Constraint | None:
         escape = read_escape(slots) if read_escape is not None else None
         if escape is not None and len(escape) != 1:
             raise BadSlot("ESCAPE takes one character", r"Write ESCAPE '\'", escape_slot)
         try:
-            return like(read(slots), escape, negated)
+            return build(read(slots), escape, negated)
         except BadConstant as error:
             raise BadSlot(error.problem, error.hint, slot) from error
 
     return build_like
+
+
+def _build_folded(atom: Atom, slot: int) -> Build:
+    reads = [_read_of(operand) for operand in atom.operands]
+
+    def build_folded(slots: list[Slot]) -> Constraint | None:
+        texts: list[str] = []
+        for read, operand in zip(reads, atom.operands, strict=True):
+            texts += read(slots) if operand.is_list else [read(slots)]
+        try:
+            return folded(texts, atom.operator == "not folded")
+        except BadConstant as error:
+            raise BadSlot(error.problem, error.hint, slot) from error
+
+    return build_folded
 
 
 # How constants are read from slots.

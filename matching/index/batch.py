@@ -1,7 +1,8 @@
 """A batch of publications as the kernels read it: canonical values, attribute numbers of the index, one row per publication.
 
-A publication with a condition of its own becomes a row per disjunct; the entries of such a row hold order keys that contain all values
-the disjunct admits, and `vague` is 1: what the keys cannot refute is decided by the definition itself, in Python.
+A publication with a condition of its own becomes a row per disjunct, and `vague` is 1: entries of the tag PUBLISHED hold what the disjunct
+says of an attribute (see `index.published`), and order keys that contain all values it admits. Entries behind those of the last row are
+values of its lists.
 """
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
@@ -41,7 +42,7 @@ U64 = npt.NDArray[np.uint64]
 NO_TIME: Final = EARLIEST  # published_at was not given: no window is asked about
 NEVER_EXPIRES: Final = LATEST
 SAID_ABSENT: Final = (
-    1  # the bits of an entry of tag OTHER that stands for a published IS NULL; of all others they are 0
+    1  # the bits of an entry of tag PUBLISHED that stands for a published IS NULL; of all others they are 0
 )
 
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from pastforward.columns.addressed import reference
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
+from pastforward.matching.index.answers import NO, UNSURE
 from pastforward.matching.index.batch import Batch
-from pastforward.matching.index.verification import NO, UNSURE, Known, sort_by_row, verify
+from pastforward.matching.index.verification import Known, sort_by_row, verify
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]

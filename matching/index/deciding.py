@@ -10,10 +10,10 @@ from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.normal_form import Constraint, Disjunct
 from pastforward.matching.conditions.oracle import disjuncts_fit
 from pastforward.matching.index import records as r
+from pastforward.matching.index.answers import UNSURE
 from pastforward.matching.index.publications import Publications, without_previous
 from pastforward.matching.index.registry import Registry
 from pastforward.matching.index.slot_contents import disjunct_of, flags_of, python_constraints
-from pastforward.matching.index.verification import UNSURE
 
 I32 = npt.NDArray[np.int32]
 

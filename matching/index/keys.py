@@ -25,6 +25,7 @@ from pastforward.columns.scalars import Int
 # Tags beyond those of `columns.attributes`.
 OTHER: Final = 0  # a type that no predicate speaks of: present, and that is all
 NAN: Final = 10
+PUBLISHED: Final = 11  # no value: what a published condition says, as `index.published` writes it
 
 BOOLEAN_KEY: Final = 1
 NUMBER_KEY: Final = 2

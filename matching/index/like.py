@@ -58,9 +58,15 @@ def like_holds(pattern: U8, begin: Int, size: Int, text: U8, offset: Int, length
                 continue
         if run < 0:
             return False
+        if run == pattern_end:
+            return True
         taken = _after(text, taken, end)
-        t = taken
         p = run
+        byte = pattern[p]
+        if byte != ONE and byte != ESCAPE:
+            while taken < end and text[taken] != byte:
+                taken += 1
+        t = taken
     while p < pattern_end and pattern[p] == RUN:
         p += 1
     return p == pattern_end

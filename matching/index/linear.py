@@ -14,11 +14,12 @@ from pastforward.columns.addressed import pin
 from pastforward.columns.kernel import kernel
 from pastforward.columns.scalars import Int
 from pastforward.matching.index.algorithm import Algorithm
+from pastforward.matching.index.answers import NO
 from pastforward.matching.index.batch import Batch
 from pastforward.matching.index.checking import batch_at, known_at
 from pastforward.matching.index.records import INTERSECT, SYMMETRIC
 from pastforward.matching.index.registry import Registry
-from pastforward.matching.index.verification import NO, record_holds
+from pastforward.matching.index.verification import record_holds
 
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pastforward.columns.attributes import FLOAT, INTEGER
 from pastforward.columns.kernel import inner, kernel
 from pastforward.columns.scalars import Int
+from pastforward.matching.conditions.automata import expression_of, program_of
 from pastforward.matching.conditions.geometry import shape_numbers
 from pastforward.matching.conditions.merge import canonical
 from pastforward.matching.conditions.normal_form import (
@@ -27,7 +28,7 @@ from pastforward.matching.conditions.normal_form import (
     Relation,
     Test,
 )
-from pastforward.matching.conditions.required import necessary_like
+from pastforward.matching.conditions.required import necessary_like, necessary_pieces
 from pastforward.matching.conditions.types import path_text
 from pastforward.matching.conditions.values import Box, Circle, Point
 from pastforward.matching.index import records as r
@@ -47,10 +48,10 @@ from pastforward.matching.index.keys import (
 from pastforward.matching.index.records import (
     EQUAL_STRING,
     EXCLUDED,
+    EXPRESSION,
     HAS_HIGH,
     HAS_LOW,
     INCLUDED,
-    LIKE,
     NUMBER,
     OF_STRINGS,
     PREFIX,
@@ -304,10 +305,19 @@ class PartsBuilder:
             if pattern.kind is not PatternKind.REGEX:
                 self._part(attribute, _FAST_PATTERNS[pattern.kind], negated, self._text(pattern.text))
                 continue
+            program = program_of(pattern.text)
+            flags = r.IMPLIED | (0 if program is None else r.DECIDED)
             needed = None if negated else necessary_like(pattern.text)
+            if needed is None and not negated:
+                needed = necessary_pieces(pattern.text)
+                flags |= r.FOLDED
             if needed is not None:
-                self._part(attribute, r.LIKE, r.IMPLIED, self._text(needed))
-            self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
+                self._part(attribute, r.LIKE, flags, self._text(needed))
+            if program is None:
+                self._python(attribute, Constraint(Family.STRING, patterns=(pattern,)))
+            else:
+                self._part(attribute, r.EXPRESSION, negated, len(self._texts))
+                self._texts.append(program)
 
 
 @inner
@@ -324,7 +334,7 @@ def put_part(out: Any, begin: Int, p: Int, part: Any, texts: I32, items: I64) ->
         low[at] = low[at - 1]
         high[at] = high[at - 1]
         at -= 1
-    if k == EQUAL_STRING or (k >= PREFIX and k <= LIKE):
+    if k == EQUAL_STRING or (k >= PREFIX and k <= EXPRESSION):
         first = np.int64(texts[first])
     elif k == STRINGS:
         first = np.int64(texts[first]) if f & HAS_LOW else np.int64(0)
@@ -432,8 +442,11 @@ def _constraint_of_part(words: Any, at: int, strings: Strings) -> Constraint:
         return Constraint(family, excluded=members)
     if kind == r.GEOMETRY:
         return _shape_test(words, at, flags)
-    pattern = {stored: kind for kind, stored in _FAST_PATTERNS.items()}[kind]
-    text = strings.text(int(words[at + 1])).decode()
+    if kind == r.EXPRESSION:
+        pattern, text = PatternKind.REGEX, expression_of(strings.text(int(words[at + 1])))
+    else:
+        pattern = {stored: kind for kind, stored in _FAST_PATTERNS.items()}[kind]
+        text = strings.text(int(words[at + 1])).decode()
     return Constraint(Family.STRING, patterns=(Pattern(pattern, text, bool(flags & r.NEGATED)),))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,20 +13,16 @@ from pastforward.columns import attributes as tags
 from pastforward.columns.addressed import pin
 from pastforward.columns.attributes import Attributes
 from pastforward.matching.conditions.errors import shown
-from pastforward.matching.conditions.evaluate import satisfies
 from pastforward.matching.conditions.normal_form import PREVIOUS, Constraint, Family, NormalForm
 from pastforward.matching.conditions.types import Instant, classify
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
 from pastforward.matching.index.arrow import Layouts, export, fill, string_bytes
-from pastforward.matching.index.batch import SAID_ABSENT, Batch, FlatBatch
+from pastforward.matching.index.batch import Batch, FlatBatch
 from pastforward.matching.index.filling import Placed, filled
-from pastforward.matching.index.keys import OTHER
-from pastforward.matching.index.parts import float_bits, hull
-from pastforward.matching.index.places import published_range
+from pastforward.matching.index.offers import expanded
 from pastforward.matching.index.registry import Registry
 from pastforward.matching.index.tables import batch_of_table, read_place_and_time
-
-_DOUBLES: Final[dict[int, tuple[int, Any]]] = {tags.POINT: (2, Point), tags.CIRCLE: (3, Circle), tags.BOX: (4, Box)}
+from pastforward.matching.index.values import DOUBLES, encoded
 
 
 class Publications:
@@ -46,6 +42,7 @@ class Publications:
         self.offers = offers or {}
         # rows are no publications where one publishes several disjuncts, or none that its constants leave standing
         self.renumbered = offers is not None
+        self.one_row_each = offers is None or len(self.batch.publication) == len(np.unique(self.batch.publication))
 
     @property
     def batch(self) -> Batch:
@@ -126,7 +123,7 @@ class FromAttributes(Publications):
         flat = filled(attributes, registry.numbers, registry.known_at, placed, registry.has_axes)
         self._attributes = attributes
         if where is not None and any(form is not None and form != ((),) for form in where):
-            super().__init__(*self._expanded(flat.arrays(), where, registry))
+            super().__init__(*expanded(flat.arrays(), where, registry, self._constants))
         else:
             super().__init__(flat)
 
@@ -139,70 +136,6 @@ class FromAttributes(Publications):
         for e in range(int(a.start[publication]), int(a.start[publication + 1])):
             found[a.names[int(a.name[e])]] = _value(a, e)
         return found
-
-    def _expanded(
-        self, batch: Batch, where: Sequence[NormalForm | None], registry: Registry
-    ) -> tuple[Batch, dict[int, dict[str, Constraint]]]:
-        """A row per disjunct that the constants do not contradict."""
-        start = [0]
-        columns: list[list[int]] = [[] for _ in range(7)]
-        carried: list[int] = []
-        vague: list[int] = []
-        publication: list[int] = []
-        offers: dict[int, dict[str, Constraint]] = {}
-        taken: tuple[Any, ...] = batch[1:8]
-        for p in range(batch.rows):
-            form = where[p]
-            entries = range(int(batch.start[p]), int(batch.start[p + 1]))
-            plain = form is None or form == ((),)
-            constants = {} if plain else self._constants(p)
-            for disjunct in ((),) if plain else form or ():
-                if not all(satisfies(c, constants[name]) for name, c in disjunct if name in constants):
-                    continue
-                for e in entries:
-                    for column, source in zip(columns, taken, strict=True):
-                        column.append(int(source[e]))
-                offered = {name: c for name, c in disjunct if name not in constants}
-                for name, constraint in offered.items():
-                    number = registry.numbers.get(name)
-                    if number is not None:
-                        low, high = hull(constraint)
-                        bits = SAID_ABSENT if constraint.family is Family.NULL else 0
-                        said = [(number, OTHER, bits, 0, 0, low, high)]
-                        for axis, place in registry.axes_of(number):
-                            ends = published_range(axis, constraint)
-                            if ends is not None:
-                                said.append((place, OTHER, 0, 0, 0, *ends))
-                        for entry in said:
-                            for column, value in zip(columns, entry, strict=True):
-                                column.append(value)
-                if offered:
-                    offers[len(carried)] = offered
-                vague.append(1 if offered else 0)
-                named = sum(1 for c in offered.values() if c.family is not Family.NULL)
-                carried.append(int(batch.carried[p]) + named)
-                publication.append(p)
-                start.append(len(columns[0]))
-        chosen = np.array(publication, np.int32)
-        sources: tuple[Any, ...] = batch[1:8]
-        arrays = [np.array(column, source.dtype) for column, source in zip(columns, sources, strict=True)]
-        return (
-            Batch._make(
-                [
-                    np.array(start, np.int64),
-                    *arrays,
-                    batch.heap,
-                    np.array(carried, np.int32),
-                    np.array(vague, np.uint8),
-                    batch.topic[chosen],
-                    batch.exact[chosen],
-                    batch.published_at[chosen],
-                    batch.expires_at[chosen],
-                    chosen,
-                ]
-            ),
-            offers,
-        )
 
 
 def _value(a: Attributes, e: int) -> object:
@@ -218,8 +151,8 @@ def _value(a: Attributes, e: int) -> object:
     if tag == tags.STRING or tag == tags.PATH:
         text = a.heap[bits : bits + int(a.length[e])].tobytes().decode()
         return text if tag == tags.STRING else Path(text)
-    if tag in _DOUBLES:
-        count, kind = _DOUBLES[tag]
+    if tag in DOUBLES:
+        count, kind = DOUBLES[tag]
         return kind(*struct.unpack(f"<{count}d", a.heap[bits : bits + 8 * count].tobytes()))
     return _Unknown()
 
@@ -254,37 +187,6 @@ def attributes_of(rows: Sequence[Mapping[str, object]]) -> Attributes:
         np.array(length, np.int32),
         np.frombuffer(bytes(heap) + b"\0", np.uint8).copy(),
     )
-
-
-def encoded(value: object) -> tuple[int, int, bytes | None]:
-    """Tag, bits, and bytes for the heap if it has any."""
-    # type(), because this is the hot path of a single match; subclasses take the slow way below
-    kind = type(value)
-    if kind is int and -(2**63) <= value < 2**63:  # type: ignore[operator]
-        return tags.INTEGER, value, None  # type: ignore[return-value]
-    if kind is float:
-        return tags.FLOAT, float_bits(value), None  # type: ignore[arg-type]
-    classified = classify(value)
-    if classified is None:
-        is_nan = isinstance(value, float)
-        return (tags.FLOAT, float_bits(float("nan")), None) if is_nan else (OTHER, 0, None)
-    family, constant = classified
-    if family is Family.BOOLEAN:
-        return tags.BOOLEAN, int(bool(constant)), None
-    if family is Family.NUMBER:
-        if isinstance(constant, int):
-            return tags.INTEGER, constant, None
-        return tags.FLOAT, float_bits(constant), None  # type: ignore[arg-type]
-    if family is Family.STRING:
-        return tags.STRING, 0, constant.encode()  # type: ignore[union-attr]
-    if family is Family.TIMESTAMP:
-        return tags.TIMESTAMP, int(constant), None  # type: ignore[arg-type]
-    if isinstance(value, Path):
-        return tags.PATH, 0, value.text.encode()
-    for shape_tag, (count, shape) in _DOUBLES.items():
-        if isinstance(constant, shape):
-            return shape_tag, 0, struct.pack(f"<{count}d", *(getattr(constant, part) for part in shape.__slots__))
-    return OTHER, 0, None
 
 
 class FromValues(FromAttributes):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pastforward.matching.index.answers import NO
 from pastforward.matching.index.arrow import Layouts, int64_column
 from pastforward.matching.index.batch import NEVER_EXPIRES, NO_TIME, Batch
 from pastforward.matching.index.checking import answers_of, check
@@ -21,7 +22,6 @@ from pastforward.matching.index.publications import FromTable, Publications, mom
 from pastforward.matching.index.single import One
 from pastforward.matching.index.small_batches import ROWS, Few
 from pastforward.matching.index.subscription import Identity, Moment
-from pastforward.matching.index.verification import NO
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -87,7 +87,9 @@ class Reading:
             decide(registry, publications, rows, slots, answers)
             keep = answers != NO
             rows, slots = rows[keep], slots[keep]
-        if registry.has_disjunctions or publications.renumbered:
+        if not registry.has_disjunctions and publications.one_row_each:
+            rows = publications.batch.publication[rows] if publications.renumbered else rows
+        else:
             pairs = (publications.batch.publication[rows].astype(np.int64) << 32) | registry.slots.head[slots]
             pairs = np.unique(pairs)
             rows, slots = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)

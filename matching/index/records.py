@@ -78,8 +78,9 @@ PREFIX: Final = 16
 SUFFIX: Final = 17
 SUBSTRING: Final = 18
 LIKE: Final = 19
-PYTHON: Final = 20  # one word: which constraint; order keys that hold all its values: four words
-GEOMETRY: Final = 21  # the numbers of a shape, two words each: two to four
+EXPRESSION: Final = 20  # a program of `conditions.automata`, kept as a string
+PYTHON: Final = 21  # one word: which constraint; order keys that hold all its values: four words
+GEOMETRY: Final = 22  # the numbers of a shape, two words each: two to four
 
 # flags of a part
 CONTINUES: Final = 64
@@ -90,7 +91,9 @@ HIGH_OPEN: Final = 8
 LOW_FLOAT: Final = 16
 HIGH_FLOAT: Final = 32
 NEGATED: Final = 1
-IMPLIED: Final = 2  # of LIKE: what kernels can decide of another part
+IMPLIED: Final = 2  # of LIKE: what another part requires, which leads to it
+FOLDED: Final = 8  # of LIKE that is IMPLIED: of a text whose letters A to Z are lower ones
+DECIDED: Final = 4  # and nothing need be asked of it, since kernels decide that other part
 ADMITS_FALSE: Final = 1
 ADMITS_TRUE: Final = 2
 # INCLUDED and EXCLUDED keep the family of their items in the flags
@@ -108,9 +111,7 @@ SHAPE_SHIFT: Final = 3
 
 # What an attribute is, in bits.
 OF_PREVIOUS: Final = 1  # it speaks of the previous publication
-AXIS: Final = (
-    2  # of the places of another: see `index.places`. What is asked of it holds where the test of that one does
-)
+AXIS: Final = 2  # of another's places (`index.places`): it holds where the test of that one does
 
 NO_WORD: Final = 0xFFFFFFFF
 SMALLEST: Final = -(2**63)
@@ -184,7 +185,7 @@ def payload(words: U32, at: Int) -> Int:
         return 0
     if kind == EQUAL_32 or kind == EQUAL_STRING or kind == LOW_32 or kind == HIGH_32:
         return 1
-    if kind >= PREFIX and kind <= LIKE:
+    if kind >= PREFIX and kind <= EXPRESSION:
         return 1
     if kind == NUMBER or kind == TIMESTAMPS:
         return 4
@@ -283,7 +284,7 @@ def _write_part(words: U32, at: Int, parts: Parts, p: Int) -> Int:
         words[at] = np.uint32(low) if flags & HAS_LOW else np.uint32(NO_WORD)
         words[at + 1] = np.uint32(high) if flags & HAS_HIGH else np.uint32(NO_WORD)
         at += 2
-    elif kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
+    elif kind == EQUAL_STRING or (kind >= PREFIX and kind <= EXPRESSION):
         words[at] = np.uint32(low)
         at += 1
     elif kind == INCLUDED or kind == EXCLUDED:
@@ -419,7 +420,7 @@ def part_hull(words: U32, at: Int, strings: StringView) -> tuple[Int, Int, Int]:
         known = min(np.int64(strings.length[number]) * 8, 61)
         rest = (np.uint64(1) << np.uint64(61 - known)) - np.uint64(1)
         return low, low | rest, none
-    if kind >= PREFIX and kind <= LIKE:
+    if kind >= PREFIX and kind <= EXPRESSION:
         return first_key(STRING_KEY), last_key(STRING_KEY), none
     if kind == PYTHON:
         return np.uint64(read_64(words, at + 2)), np.uint64(read_64(words, at + 4)), none

@@ -13,9 +13,9 @@ from pastforward.columns.scalars import Int
 from pastforward.matching.index.records import (
     EQUAL_STRING,
     EXCLUDED,
+    EXPRESSION,
     HAS_TOPIC,
     INCLUDED,
-    LIKE,
     NO_WORD,
     OF_STRINGS,
     PREFIX,
@@ -84,7 +84,7 @@ def renumber(words: U32, offset: U32, slots: I32, to: U32, to_offset: U32, numbe
             header = to[at]
             to[at] = (np.uint32(attribute[header >> np.uint32(12)]) << np.uint32(12)) | (header & np.uint32(0xFFF))
             kind = (header >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= EXPRESSION):
                 to[at + 1] = np.uint32(string[to[at + 1]])
             elif kind == STRINGS:
                 for k in range(1, 3):

@@ -21,8 +21,8 @@ from pastforward.matching.conditions.normal_form import PREVIOUS
 from pastforward.matching.index.batch import empty_batch, put_value
 from pastforward.matching.index.checking import batch_at, checked, known_at
 from pastforward.matching.index.places import AXES
-from pastforward.matching.index.publications import encoded
 from pastforward.matching.index.registry import Registry
+from pastforward.matching.index.values import encoded
 
 I32 = npt.NDArray[np.int32]
 

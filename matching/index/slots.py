@@ -16,9 +16,9 @@ from pastforward.columns.scalars import Int
 from pastforward.matching.index.records import (
     EQUAL_STRING,
     EXCLUDED,
+    EXPRESSION,
     HAS_TOPIC,
     INCLUDED,
-    LIKE,
     NO_WORD,
     OF_STRINGS,
     PREFIX,
@@ -243,7 +243,7 @@ def collect_held(words: U32, offset: U32, slots: I32, held: Held, counts: I64) -
         at = parts_begin(words, at)
         for _ in range(parts):
             kind = (words[at] >> np.uint32(7)) & np.uint32(31)
-            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= LIKE):
+            if kind == EQUAL_STRING or (kind >= PREFIX and kind <= EXPRESSION):
                 _note(strings, counts, 0, words[at + 1])
             elif kind == STRINGS:
                 for k in range(1, 3):

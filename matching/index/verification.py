@@ -1,7 +1,7 @@
 """Does this publication satisfy this record? Exactly, for a list of candidate pairs.
 
-Numbers, strings, times, shapes and topics are decided here; what needs a regular expression or a published condition is left to the
-definition in Python, as UNSURE.
+What kernels cannot decide is left to the definition in Python, as UNSURE: a regular expression that has no automaton, and published
+conditions on places, paths and patterns.
 """
 
 # ruff: noqa: SIM109  (kernels spell out what Numba compiles best)
@@ -18,10 +18,21 @@ from pastforward.columns.attributes import BOOLEAN, FLOAT, INTEGER, STRING, TIME
 from pastforward.columns.kernel import inner
 from pastforward.columns.machine import prefetch
 from pastforward.columns.scalars import Bool, Int
+from pastforward.matching.index.answers import NO, UNSURE, YES
+from pastforward.matching.index.automaton import expression_found
 from pastforward.matching.index.batch import NO_TIME, SAID_ABSENT, Batch
-from pastforward.matching.index.keys import OTHER, compare_numbers
+from pastforward.matching.index.keys import OTHER, PUBLISHED, compare_numbers
 from pastforward.matching.index.like import like_holds
 from pastforward.matching.index.places import is_shape, shape_holds
+from pastforward.matching.index.published import (
+    WIDE,
+    is_implied,
+    is_listed,
+    is_range,
+    listed,
+    part_meets,
+    together,
+)
 from pastforward.matching.index.records import (
     ADMITS_FALSE,
     ADMITS_TRUE,
@@ -29,12 +40,15 @@ from pastforward.matching.index.records import (
     AXIS,
     BOOLEANS,
     CONTINUES,
+    DECIDED,
     EQUAL_32,
     EQUAL_FLOAT,
     EQUAL_INTEGER,
     EQUAL_STRING,
     EQUAL_TIMESTAMP,
     EXCLUDED,
+    EXPRESSION,
+    FOLDED,
     GEOMETRY,
     HAS_END,
     HAS_HIGH,
@@ -79,10 +93,6 @@ from pastforward.matching.index.topics import TopicView, topic_meets
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 I32 = npt.NDArray[np.int32]
-
-NO: Final = 0
-YES: Final = 1
-UNSURE: Final = 2
 
 _KIND_AND_OPEN: Final = 31 << 7 | LOW_OPEN | HIGH_OPEN  # of a part's header
 
@@ -228,10 +238,16 @@ def part_holds(words: U32, at: Int, strings: StringView, batch: Batch, entry: In
     if kind == STRINGS:
         return YES if _string_within(words, at, flags, strings, batch.heap, offset, length) else NO
     if kind == LIKE:
+        if flags & (DECIDED | FOLDED):
+            return YES
         pattern = np.int64(words[at + 1])
         found = like_holds(
             strings.heap, strings.offset[pattern], np.int64(strings.length[pattern]), batch.heap, offset, length
         )
+        return YES if found != (flags & NEGATED != 0) else NO
+    if kind == EXPRESSION:
+        program = strings.offset[np.int64(words[at + 1])]
+        found = expression_found(strings.heap, program, batch.heap, offset, length)
         return YES if found != (flags & NEGATED != 0) else NO
     found = _pattern_found(kind, strings, np.int64(words[at + 1]), batch.heap, offset, length)
     return YES if found != (flags & NEGATED != 0) else NO
@@ -273,6 +289,60 @@ class Known(NamedTuple):
 
 
 @inner
+def _list_meets(words: U32, at: Int, left: Int, strings: StringView, batch: Batch, d: Int) -> Int:
+    """Whether one value of a published list satisfies all parts of an attribute, of which the first is at `at`."""
+    first, last = listed(batch, d)
+    result = NO
+    for value in range(first, last):
+        answer = YES
+        part = at
+        for k in range(left):
+            if k and not words[part] & np.uint32(CONTINUES):
+                break
+            one = part_holds(words, part, strings, batch, value)
+            if one == NO:
+                answer = NO
+                break
+            if one == UNSURE:
+                answer = UNSURE
+            part += 1 + payload(words, part)
+        if answer == YES:
+            return YES
+        if answer == UNSURE:
+            result = UNSURE
+    return result
+
+
+@inner
+def _attribute_meets(words: U32, at: Int, left: Int, strings: StringView, batch: Batch, entry: Int) -> Int:
+    """Whether something satisfies what is published of an attribute and the record's parts on it: of at most `left` parts from `at` on."""
+    d = batch.offset[entry]
+    if is_listed(batch.heap, d):
+        return _list_meets(words, at, left, strings, batch, d)
+    least = WIDE
+    parts = 0
+    ranges = 0
+    for k in range(left):
+        if k and not words[at] & np.uint32(CONTINUES):
+            break
+        if not is_implied(words, at):
+            answer = part_meets(words, at, strings, batch.heap, d)
+            if answer == UNSURE:
+                low, high, _value = part_hull(words, at, strings)
+                if batch.high[entry] < low or batch.low[entry] > high:
+                    return NO
+                least = UNSURE
+            elif answer == NO:
+                return NO
+            elif least != UNSURE:
+                least = min(least, answer)
+            parts += 1
+            ranges += is_range(words, at)
+        at += 1 + payload(words, at)
+    return together(batch.heap, d, parts, ranges, least)
+
+
+@inner
 def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) -> Int:
     """`where[attribute]` is the row's entry for it, -1 if there is none."""
     strings = known.strings
@@ -280,6 +350,9 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     words = known.records.words
     at = np.int64(known.records.offset[slot])
     flags = words[at]
+    count = part_count(words, at)
+    if flags & np.uint32(SYMMETRIC) and count < batch.carried[row]:
+        return NO
     if flags & np.uint32(HAS_TOPIC | HAS_START | HAS_END | VALID_TIME) and not _in_place_and_time(
         words, at, known.topics, batch, row
     ):
@@ -287,11 +360,10 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
     relaxed = flags & np.uint32(SYMMETRIC | INTERSECT) != 0
     vague = batch.vague[row] != 0
     plain = not vague and not relaxed
-    count = part_count(words, at)
     at = parts_begin(words, at)
-    result = UNSURE if vague else YES
+    result = YES
     covered = 0
-    for _ in range(count):
+    for i in range(count):
         header = words[at]
         entry = np.int64(where[header >> np.uint32(12)])
         if plain and entry >= 0 and batch.tag[entry] == INTEGER:
@@ -316,8 +388,15 @@ def record_holds(known: Known, batch: Batch, row: Int, slot: Int, where: I32) ->
             sort = sorts[header >> np.uint32(12)]
             if not header & np.uint32(CONTINUES) and not sort:
                 # that an attribute is absent needs nobody to speak of it, so it is not counted as carried either
-                covered += batch.tag[entry] != OTHER or batch.bits[entry] != SAID_ABSENT
-            if (vague or sort & AXIS) and batch.tag[entry] == OTHER:
+                covered += batch.tag[entry] != PUBLISHED or batch.bits[entry] != SAID_ABSENT
+            if batch.tag[entry] == PUBLISHED:
+                if not header & np.uint32(CONTINUES):
+                    answer = _attribute_meets(words, at, count - i, strings, batch, entry)
+                    if answer == NO:
+                        return NO
+                    if answer == UNSURE:
+                        result = UNSURE
+            elif sort & AXIS and batch.tag[entry] == OTHER:
                 low, high, _value = part_hull(words, at, strings)
                 if batch.high[entry] < low or batch.low[entry] > high:
                     return NO

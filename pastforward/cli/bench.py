@@ -18,6 +18,7 @@ MODULES: Final = {
     "matching": "The index against the clock: equality-led, range-led, PUBSUB's mix, churn.",
     "state": "The store: flat cells, quad tree, self-joins, a small budget.",
     "client": "The client: writing and reading against a bare client.",
+    "gateway": "The gateway: connections that listen, notifications a second, publish to browser.",
     "stream": "A broker and a worker: publications, drivers, latency, recovery.",
     "routing": "Lo and Chiu's experiments A to F, and the cost of a routing decision.",
     "rendezvous": "The routing schemes on a broker with 16 partitions; a change of the routing under traffic.",

@@ -1,7 +1,7 @@
 """From publications in the index to columns, and back to rows.
 
 Replaces a sort of keys in Python and a `put` for each row: 3 to 4 us a publication in RocksDB alone; both figures in docs/state.md,
-`pastforward bench state --only columns`.
+`python -m pastforward.benchmarks.past`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,8 @@ from pastforward.streams.matcher.bidding import run_auctions
 from pastforward.streams.matcher.coming_and_going import apply_subscriptions
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.live import match_live
-from pastforward.streams.matcher.past import match_past
+from pastforward.streams.matcher.past import Parts, Told, match_past
+from pastforward.streams.matcher.searches import Asked, PastSearch, make_search
 from pastforward.streams.matcher.storing import store_rows, take_publications
 from pastforward.streams.stages.packed import Packed
 
@@ -59,6 +60,8 @@ class Chunk:
         self.replaced = False  # some of them by a later one of this chunk, under the same id
         self.packed = Packed.of([])  # the values, once they are stored
         self.overlapping: dict[int, list[bytes]] = {}  # row of a self-joining subscription: records that it overlaps
+        self.offsets: Sequence[int] = ()
+        self.later: PastSearch | None = None  # what its subscriptions have not found yet
 
     def withhold(self, refused: Flags) -> None:
         """These rows have no effect; they let time go on."""
@@ -67,6 +70,7 @@ class Chunk:
             self.plain = False
 
     def run(self, offsets: Sequence[int]) -> None:
+        self.offsets = offsets
         apply_subscriptions(self)
         silent = self.is_silent()
         found = store_rows(self, "none" if silent else "both" if self.engine.index is None else "past")
@@ -103,6 +107,28 @@ class Chunk:
             return {}
         rows, packed = self.amended
         return dict(zip((self.values[row] for row in rows.tolist()), packed.list(), strict=True))
+
+    def leave(
+        self, parts: Parts, stored: Rows, rows: list[int], amended: Mapping[bytes, bytes], told: Sequence[Told]
+    ) -> None:
+        """The search goes on behind the chunk, for subscriptions of these rows. `told`: what they were notified of already."""
+        engine = self.engine
+        local = np.full(len(self.columns), -1, np.int64)
+        local[rows] = np.arange(len(rows))
+        horizon = np.array([engine.horizon(int(log_time)) for log_time in self.log_time[rows]], np.int64)
+        asked = Asked(
+            [self.values[row] for row in rows],
+            [self.offsets[row] for row in rows],
+            self.log_time[rows],
+            horizon,
+            {int(local[row]): found for row, found in self.overlapping.items() if local[row] >= 0},
+            {int(local[row]): cut for row, cut in self.resumed.items() if local[row] >= 0},
+        )
+        holds = engine.number, engine.version, engine.index is not None
+        self.later = make_search(*holds, parts, local[stored], asked, amended, engine.resuming)
+        if engine.resuming is None:
+            mine = [some._replace(row=local[some.row]) for some in told]
+            self.effects.live.update(self.later.opened(mine))
 
     @property
     def all_rows(self) -> Rows:

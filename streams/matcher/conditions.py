@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +16,24 @@ from pastforward.schemas import (
     attributes_of,
     decode_rendezvous_chunk,
 )
+from pastforward.streams.matcher.deciding import Deciding
 from pastforward.streams.matcher.held import Publications, attributes_in
 from pastforward.streams.matcher.records import read_subscriptions
 from pastforward.streams.matcher.subscribers import Subscriber
 from pastforward.streams.stages.attributes import take
-
-if TYPE_CHECKING:
-    from pastforward.streams.matcher.chunk import Chunk
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 def which_match(
-    chunk: Chunk, publications: Publications, asked: list[tuple[int, bytes]]
+    deciding: Deciding, publications: Publications, asked: list[tuple[int, bytes]]
 ) -> list[tuple[int, Subscriber]]:
-    return [(i, subscriber) for i, subscriber, _ in which_match_with_records(chunk, publications, asked)]
+    return [(i, subscriber) for i, subscriber, _ in which_match_with_records(deciding, publications, asked)]
 
 
 def which_match_with_records(
-    chunk: Chunk, publications: Publications, asked: list[tuple[int, bytes]]
+    deciding: Deciding, publications: Publications, asked: list[tuple[int, bytes]]
 ) -> list[tuple[int, Subscriber, bytes]]:
     """Which of the candidates, given by the raw records of their subscriptions, match."""
     unique = {payload: handle for handle, payload in enumerate(dict.fromkeys(payload for _, payload in asked))}
@@ -46,7 +43,7 @@ def which_match_with_records(
     index = Index(algorithm="linear")
     index.add_many([_named(new, handle) for handle, (_, new) in enumerate(read)])
     fits = match_pairs(
-        chunk,
+        deciding,
         index,
         publications,
         np.array([i for i, _ in asked], np.int64),
@@ -59,21 +56,21 @@ def which_match_with_records(
 
 
 def match_pairs(
-    chunk: Chunk, index: Index, publications: Publications, rows: Rows, handles: Rows, previous: bool
+    deciding: Deciding, index: Index, publications: Publications, rows: Rows, handles: Rows, previous: bool
 ) -> Flags:
     columns, at = publications.columns, publications.rows
     return index.match_pairs(
-        attributes_for(chunk, publications, previous),
+        attributes_for(deciding, publications, previous),
         rows,
         handles,
         topics=publications.topics(),
         published_at=columns.begins_at[at],
         expires_at=columns.ends_at[at],
-        where=published_conditions(chunk, publications),
+        where=published_conditions(deciding, publications),
     )
 
 
-def attributes_for(chunk: Chunk, publications: Publications, previous: bool) -> Attributes:
+def attributes_for(deciding: Deciding, publications: Publications, previous: bool) -> Attributes:
     columns, rows = publications.columns, publications.rows
     if not previous:
         return take(columns.attributes, rows)
@@ -87,7 +84,7 @@ def attributes_for(chunk: Chunk, publications: Publications, previous: bool) -> 
     return columns_of(said)
 
 
-def published_conditions(chunk: Chunk, publications: Publications) -> list[NormalForm | None] | None:
+def published_conditions(deciding: Deciding, publications: Publications) -> list[NormalForm | None] | None:
     where = publications.columns.where
     if not where.present()[publications.rows].any():
         return None

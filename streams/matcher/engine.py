@@ -15,6 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -42,8 +43,11 @@ from pastforward.streams.matcher.endings import Endings
 from pastforward.streams.matcher.held import auction_of
 from pastforward.streams.matcher.log_order import fresh_among, log_times, loud_from
 from pastforward.streams.matcher.memory_index import MemoryIndex
+from pastforward.streams.matcher.past import Parts
 from pastforward.streams.matcher.progress import Progress, decode_progress, encode_progress
 from pastforward.streams.matcher.records import flags_of, read_subscriptions
+from pastforward.streams.matcher.searches import Asked, Refused, Resuming, Searches, make_search
+from pastforward.streams.matcher.storing import store_rows, withdrawals
 from pastforward.streams.matcher.subscribers import Subscribers
 from pastforward.streams.routing import Directory
 from pastforward.streams.stages.guard import in_halves
@@ -58,6 +62,9 @@ MUCH: Final = 10_000  # held items: to look at them takes 40 ms
 ORIGIN_AT: Final = 10  # in a rendezvous record, behind its header
 FROM_SUBSCRIPTIONS_BYTE: Final = b"\0"
 BATCH: Final = 10_000  # subscriptions a step when a state is loaded
+MOST_UNCOMMITTED: Final = (
+    50_000  # records that are taken while a search keeps the state from being made durable; then it goes first
+)
 
 
 class Engine:
@@ -80,6 +87,9 @@ class Engine:
         self.index = MemoryIndex(number, algorithm) if in_memory else None  # None: subscriptions are looked up on disk
         self.endings = Endings(self.subscribers)
         self.cut: dict[int, int] = {}  # highest offset of each publications partition before the chunk
+        self.searches = Searches()  # of the past, that go on behind their chunks
+        self.resuming: Resuming | None = None  # while the log is read again: what was notified is known
+        self.uncommitted = 0  # records since the state was made durable
         self._owed: dict[bytes, bytes | None] = {}  # to the changelog: the next chunk writes it
 
     # ------------------------------------------------------------------------------------------ a chunk
@@ -94,17 +104,48 @@ class Engine:
         """`process`, with what the caller does with the effects in the same atomic step."""
         with self._atomic():
             chunk = self._run(values, timestamps, offsets)
+            if chunk.later is not None:
+                self.searches.add(chunk.later)
+            self.progress.searching = len(self.searches) > 0
             yield chunk.effects
+        self.uncommitted += len(values)
         self.refusals.ahead.difference_update(offsets)
         self._owed.clear()
         self._release(chunk)
+
+    def search(self) -> tuple[Effects, list[Refused]]:
+        """A part of a search of the past, while there is any."""
+        effects, refused = self.searches.step()
+        self.progress.searching = len(self.searches) > 0
+        return effects, refused
+
+    def resumed(self) -> None:
+        """The log has been read up to where it was left: what was found from here on is to be notified."""
+        if self.resuming is not None and self.resuming.notes:
+            if self.searches:
+                self.searches.inherited = self.resuming.notes
+            else:
+                self._owed |= dict.fromkeys(self.resuming.notes)
+        self.resuming = None
+        self.progress.searching = len(self.searches) > 0
+
+    def room(self, values: Sequence[bytes]) -> int:
+        """How many of these records may be processed now: searches under way hold what they need, and keep the state from being made
+        durable."""
+        if not self.searches:
+            return len(values)
+        if self.uncommitted >= MOST_UNCOMMITTED:
+            return 0
+        if not self.searches.full:
+            return len(values)
+        return next((i for i, value in enumerate(values) if _of_subscription(value)), len(values))
 
     def looks_far_back(self, values: Sequence[bytes]) -> bool:
         """Whether a subscription is among these records, and there is much that it may have to look at. They are not read."""
         stats = self.store.stats
         if stats.in_memory and stats.items <= MUCH:
             return False
-        return any(value[ORIGIN_AT : ORIGIN_AT + 1] == FROM_SUBSCRIPTIONS_BYTE for value in values)
+        return any(map(_of_subscription, values))
 
     def refuse(self, offset: int) -> None:
         """The record there has no effect from here on, but for the time that it tells: now, in a replay, and in a rebuild."""
@@ -132,10 +173,12 @@ class Engine:
         self.duplicates.begin()
         self.refusals.begin()
         self.endings.begin()
+        self.searches.begin()
         try:
             yield
         except BaseException:
             self.progress, self.cut, self.applied = progress, cut, applied
+            self.searches.undo()
             self.store.rollback_to(savepoint)
             taken = self.subscribers.taken
             self.subscribers.undo()
@@ -199,11 +242,16 @@ class Engine:
         chunk.effects.live.update(self.duplicates.note(offsets[rows], chunk.log_time[rows]))
 
     def rebuilt_from(self, log_time: int) -> int:
-        """What arrived earlier is not held, nor was it there when what is held came."""
-        return log_time - 2 * self.hot_window
+        """What arrived earlier is not held, nor was it there when what is held came. A search under way may have to be made again."""
+        since = self.searches.since
+        return (log_time if since is None else min(since, log_time)) - 2 * self.hot_window
 
     def commit(self, offset: int) -> None:
-        """Rows, progress and offset in one write."""
+        """Rows, progress and offset in one write; not while a search is under way: whoever comes after makes it again, from its place in
+        the log."""
+        if self.searches:
+            return
+        self.uncommitted = 0
         self.store.put_meta(PROGRESS, encode_progress(self.progress, max(self.applied, offset)))
         self.store.commit(offset)
 
@@ -212,6 +260,7 @@ class Engine:
         self.store.commit(offset)
 
     def close(self) -> None:
+        self.searches.close()
         self.store.close()
 
     # ------------------------------------------------------------------------------------------ how it begins
@@ -270,19 +319,46 @@ class Engine:
     def remember(
         self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int], log_time: int
     ) -> None:
+        """`remember_publications`, and searches that were under way are made again where their subscriptions stand in the log."""
+        places = {} if self.resuming is None else self.resuming.places
+        asking = [i for i, offset in enumerate(offsets) if offset in places]
+        with self._atomic():
+            for low, high in pairwise([0, *asking, len(values)]):
+                if high > low:
+                    self._remember(values[low:high], timestamps[low:high], offsets[low:high], log_time)
+                if high < len(values):
+                    self._search_again(values[high], offsets[high])
+
+    def _search_again(self, value: bytes, offset: int) -> None:
+        """The subscription is there for that moment alone: those that are held come after the publications."""
+        assert self.resuming is not None
+        _, log_time, horizon, covers, resumed = self.resuming.places[offset]
+        columns = decode_rendezvous_chunk([value])
+        chunk = Chunk(self, columns, [value], np.ones(1, np.bool_), np.array([log_time]), Effects())
+        found = store_rows(chunk, "past")
+        search = self.store.search()
+        self.store.apply_columns(withdrawals(chunk), find="none")
+        times = np.array([log_time]), np.array([horizon])
+        asked = Asked([value], [offset], *times, {0: covers} if covers else {}, {0: resumed} if resumed else {})
+        holds = self.number, self.version, self.index is not None
+        stored = np.zeros(0 if found is None else len(found.stored), np.int64)
+        self.searches.add(make_search(*holds, Parts(search), stored, asked, {}, self.resuming))
+
+    def _remember(
+        self, values: Sequence[bytes], timestamps: Sequence[int], offsets: Sequence[int], log_time: int
+    ) -> None:
         """Publications of a stretch of the log, and its time, without finding anything: what a lost store is rebuilt from.
 
         After duplicates and refusals. `log_time`: that at the end of the log. A stretch goes by stamps, and what was routed late is stamped
         long after its arrival: nobody knows any more which of that were duplicates, and it is not needed.
         """
-        with self._atomic():
-            columns = decode_rendezvous_chunk(values)
-            # subscriptions tell the time as well, though they come from elsewhere
-            times = log_times(self.progress, columns, timestamps, np.ones(len(columns), np.bool_))
-            wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
-            at = np.asarray(offsets, np.int64)
-            wanted &= ~self.duplicates.among(at) & ~self.refusals.among(at)
-            Chunk(self, columns, list(values), wanted, times, Effects()).remember()
+        columns = decode_rendezvous_chunk(values)
+        # subscriptions tell the time as well, though they come from elsewhere
+        times = log_times(self.progress, columns, timestamps, np.ones(len(columns), np.bool_))
+        wanted = (columns.kind == PUBLICATION) & (columns.arrived_at >= self.rebuilt_from(log_time))
+        at = np.asarray(offsets, np.int64)
+        wanted &= ~self.duplicates.among(at) & ~self.refusals.among(at)
+        Chunk(self, columns, list(values), wanted, times, Effects()).remember()
 
     def adopt(
         self, values: Sequence[bytes], open_auctions: Mapping[bytes, bytes], progress: Progress, reached: int
@@ -359,3 +435,8 @@ class Engine:
         """The same by columns."""
         ending: Flags = ends_at != NEVER
         return ending & (log_time > np.where(ending, ends_at, 0) + self.hot_window)
+
+
+def _of_subscription(value: bytes) -> bool:
+    """Read from its bytes alone."""
+    return value[ORIGIN_AT : ORIGIN_AT + 1] == FROM_SUBSCRIPTIONS_BYTE

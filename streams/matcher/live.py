@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,8 +14,7 @@ from pastforward.schemas.columns import (
 from pastforward.streams.matcher.conditions import attributes_for, published_conditions, which_match
 from pastforward.streams.matcher.held import FoundRows, Publications
 from pastforward.streams.matcher.reporting import notify, reported
-from pastforward.streams.matcher.self_join import covered
-from pastforward.streams.matcher.subscribers import Subscriber
+from pastforward.streams.matcher.self_join import covered_among
 
 if TYPE_CHECKING:
     from pastforward.streams.matcher.chunk import Chunk
@@ -36,21 +36,15 @@ def match_live(chunk: Chunk, publications: Publications, found: FoundRows | None
     subscribers = chunk.engine.subscribers
 
     def covered_by_others(pairs: Rows) -> Flags:
-        """The others that match the same publication are the neighbours of a pair; only those of its subscriber count. The earliest come
-        first: of many that match, most are covered by the first."""
+        """The others that match the same publication are the neighbours of a pair."""
         answer = np.zeros(len(pairs), np.bool_)
-        neighbours: dict[bytes, list[Subscriber]] = {}
-        publication = -1
-        for number, pair in enumerate(pairs.tolist()):
-            if matched[pair] != publication:
-                publication = int(matched[pair])
-                low, high = (
-                    np.searchsorted(matched, publication, "left"),
-                    np.searchsorted(matched, publication, "right"),
-                )
-                neighbours = _by_recipient([subscribers[handle] for handle in handles[low:high].tolist()])
-            subscriber = subscribers[int(handles[pair])]
-            answer[number] = covered(subscriber, neighbours[subscriber.recipient])
+        asked = matched[pairs]
+        firsts = np.flatnonzero(np.diff(asked, prepend=-1))
+        for first, last in pairwise([*firsts.tolist(), len(pairs)]):
+            low, high = np.searchsorted(matched, asked[first], "left"), np.searchsorted(matched, asked[first], "right")
+            others = [subscribers[handle] for handle in handles[low:high].tolist()]
+            mine = [subscribers[handle] for handle in handles[pairs[first:last]].tolist()]
+            answer[first:last] = covered_among(mine, others)
         return answer
 
     reported_here = reported(chunk, publications, matched, handles, np.ones(len(matched), np.bool_), covered_by_others)
@@ -62,14 +56,6 @@ def match_live(chunk: Chunk, publications: Publications, found: FoundRows | None
         publications.rows[matched[reported_here]],
         LIVE,
     )
-
-
-def _by_recipient(some: list[Subscriber]) -> dict[bytes, list[Subscriber]]:
-    """Earlier versions first."""
-    found: dict[bytes, list[Subscriber]] = {}
-    for subscriber in sorted(some, key=lambda each: each.version):
-        found.setdefault(subscriber.recipient, []).append(subscriber)
-    return found
 
 
 def match_in_memory(chunk: Chunk, publications: Publications) -> tuple[Rows, Rows]:

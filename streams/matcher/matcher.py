@@ -36,6 +36,7 @@ from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.notifications import PHASES
 from pastforward.streams.matcher.progress import encode_progress
+from pastforward.streams.matcher.searches import Refused
 from pastforward.streams.stages.guard import in_halves, warn
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
@@ -100,6 +101,31 @@ class Matcher:
             self._count(effects)
         return outgoing
 
+    def room(self, records: Sequence[Any]) -> int:
+        return self._engine.room([record.value for record in records])
+
+    @property
+    def searching(self) -> bool:
+        return len(self._engine.searches) > 0
+
+    def search(self) -> Outgoing:
+        effects, refused = self._engine.search()
+        if not effects.pairs and not effects.live and not refused:
+            return Outgoing()  # it has read, and found nothing
+        outgoing = self._outgoing(effects)
+        self._count(effects)
+        for each in refused:
+            self._give_up(each, outgoing)
+        return outgoing
+
+    def _give_up(self, refused: Refused, outgoing: Outgoing) -> None:
+        """The subscription stays: what its search has told is told, and nothing more comes of it."""
+        warn(f"{self._sinks.topics.rendezvous} partition {self._engine.number}", refused.offset, refused.error)
+        why = refusal(refused.error)
+        reason = SchemaError(why.kind, f"its search of the past was given up, the subscription stays: {why.reason}")
+        arrived_at = decode_rendezvous(refused.value).arrived_at
+        self._send_letter(outgoing, refused.offset, arrived_at, reason, None, refused.value)
+
     def _outgoing(self, effects: Effects) -> Outgoing:
         sinks, topics, number = self._sinks, self._sinks.topics, self._engine.number
         outgoing = Outgoing()
@@ -141,15 +167,18 @@ class Matcher:
         engine.refuse(record.offset)
         (outgoing,) = in_halves(self.process, self._skip, [record])
         if self._writes_letter(record):
-            arrived_at = record.timestamp * 1000
-            letter = dead_letter(
-                topics.rendezvous, engine.number, record.offset, arrived_at, reason, record.key, record.value
-            )
-            value = encode(letter, registry=self._sinks.registry)
-            place = (engine.number % self._sinks.partitions,)
-            outgoing.send(topics.dead_letters, place, dead_letter_key(record.key), value)
-            self._metrics.dead_letters.labels(reason.kind).inc()
+            self._send_letter(outgoing, record.offset, record.timestamp * 1000, reason, record.key, record.value)
         return outgoing
+
+    def _send_letter(
+        self, outgoing: Outgoing, offset: int, arrived_at: int, reason: SchemaError, key: bytes | None, value: bytes
+    ) -> None:
+        engine, topics = self._engine, self._sinks.topics
+        letter = dead_letter(topics.rendezvous, engine.number, offset, arrived_at, reason, key, value)
+        place = (engine.number % self._sinks.partitions,)
+        encoded = encode(letter, registry=self._sinks.registry)
+        outgoing.send(topics.dead_letters, place, dead_letter_key(key), encoded)
+        self._metrics.dead_letters.labels(reason.kind).inc()
 
     def _writes_letter(self, record: Any) -> bool:
         """Not while an earlier version of the routing reads the same input, and writes its own."""
@@ -208,6 +237,8 @@ class Matcher:
         metrics.subscriptions.labels(number).set(subscriptions)
         metrics.items.labels(number).set(items)
         metrics.auctions.labels(number).set(len(engine.auctions))
+        metrics.searches.labels(number, "under way").set(engine.searches.under_way)
+        metrics.searches.labels(number, "waiting").set(len(engine.searches) - engine.searches.under_way)
         metrics.log_time.labels(number).set(engine.progress.log_time / 1e6)
         for where, size in _bytes_of(engine.store).items():
             metrics.state_bytes.labels(number, where).set(size)

@@ -6,7 +6,7 @@ and written to the changelog, and goes on from version to version for as long as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,15 +48,27 @@ def seen_before(chunk: Chunk, row: int) -> dict[int, int]:
     return cut
 
 
-def came_after(chunk: Chunk, publications: Publications, rows: Rows, matched: Rows) -> Flags:
-    """Of pairs that the past has given: has the publication come after the pause that the subscription of the row has ended, if any?"""
-    after = np.ones(len(rows), np.bool_)
-    if chunk.resumed:
-        columns, at = publications.columns, publications.rows[matched]
-        for row, cut in chunk.resumed.items():
-            for pair in np.flatnonzero(rows == row).tolist():
-                place = int(at[pair])
-                after[pair] = columns.offset[place] > cut.get(int(columns.partition[place]), -1)
+def came_after(
+    resumed: Mapping[int, Mapping[int, int]], publications: Publications, rows: Rows, matched: Rows
+) -> Flags:
+    """Of pairs that the past has given: has the publication come after the pause that the subscription of the row has ended, if any?
+
+    `resumed`: by row, what of each publications partition had been seen when the pause began.
+    """
+    if not resumed or not len(rows):
+        return np.ones(len(rows), np.bool_)
+    columns, at = publications.columns, publications.rows[matched]
+    partition = columns.partition[at]
+    number = np.zeros(
+        1 + max(int(rows.max()), *resumed), np.int64
+    )  # row of `seen`, by row; the first: of those that ended no pause
+    seen = np.full((1 + len(resumed), 1 + int(partition.max())), -1, np.int64)
+    for i, (row, cut) in enumerate(resumed.items(), 1):
+        number[row] = i
+        for each, last in cut.items():
+            if each < seen.shape[1]:
+                seen[i, each] = last
+    after: Flags = columns.offset[at] > seen[number[rows], partition]
     return after
 
 

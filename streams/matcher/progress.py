@@ -33,6 +33,7 @@ class Progress:
     # been forgotten. So a state that stands there knows whether to ask for them, and whether anybody still knows.
     refused_from: int = 0
     refused_until: int = 0
+    searching: bool = False  # searches of the past go on: the changelog has their notes
 
     def change_window(self, hot_window: int) -> int:
         """What a shorter window has dropped is not held: the state is complete from where that window began, which is returned. What a
@@ -64,6 +65,7 @@ def encode_progress(progress: Progress, offset: int) -> bytes:
             "refused_from": progress.refused_from,
             "refused_until": progress.refused_until,
             "hot_window": progress.hot_window,
+            "searching": progress.searching,
             "format": FORMAT,
         }
     )
@@ -96,7 +98,9 @@ def decode_progress(value: bytes) -> tuple[Progress, int]:
         refused = [integer(fields.get(name, 0), name) for name in ("refused_from", "refused_until")]
         silent = flag(fields.get("silent", False), "silent")
         hot_window = integer(fields.get("hot_window", 0), "hot_window")
-        progress = Progress(log_time, seen, complete_from, cold, silent, hot_window, *refused)
+        searching = flag(fields.get("searching", False), "searching")
+        progress = Progress(log_time, seen, complete_from, cold, silent, hot_window, refused[0], refused[1])
+        progress.searching = searching
         return progress, integer(fields["offset"], "offset")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, SchemaError):

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from pastforward.streams.matcher.deciding import Deciding
 from pastforward.streams.matcher.held import Publications
 from pastforward.streams.matcher.notifications import notifications_of_pairs
 from pastforward.streams.matcher.subscribers import ALONE, OLD, PAUSED, SELF_JOIN
 from pastforward.streams.routing import reports
-
-if TYPE_CHECKING:
-    from pastforward.streams.matcher.chunk import Chunk
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 def reported(
-    chunk: Chunk,
+    deciding: Deciding,
     publications: Publications,
     matched: Rows,
     handles: Rows,
@@ -32,7 +29,7 @@ def reported(
 
     `matched`, `handles`: publication and subscription of each pair. `covered` is asked about the pairs that join themselves.
     """
-    engine, subscribers = chunk.engine, chunk.engine.subscribers
+    engine, subscribers = deciding.engine, deciding.engine.subscribers
     flags = subscribers.flags[handles]
     columns, at = publications.columns, publications.rows[matched]
     # One of the two has come under this version of the routing; else the earlier version reports the pair.
@@ -51,16 +48,18 @@ def reported(
     return reported_here
 
 
-def notify(chunk: Chunk, publications: Publications, matched: Rows, handles: Rows, rows: Rows, phase: int) -> None:
+def notify(
+    deciding: Deciding, publications: Publications, matched: Rows, handles: Rows, rows: Rows, phase: int
+) -> None:
     """Each at the log time of its row, that of the later of the two."""
     if not len(matched):
         return
-    columns, at, subscribers = publications.columns, publications.rows[matched], chunk.engine.subscribers
-    made = notifications_of_pairs(subscribers, handles, columns, at, chunk.log_time[rows], phase)
+    columns, at, subscribers = publications.columns, publications.rows[matched], deciding.engine.subscribers
+    made = notifications_of_pairs(subscribers, handles, columns, at, deciding.log_time[rows], phase)
     for i in columns.self_join[at].nonzero()[0].tolist():
         earlier = publications.before[int(matched[i])].earlier
         if earlier:
             for notified in made:
                 for place in notified.places(i):
                     notified.columns.earlier_ids[place] = earlier
-    chunk.effects.pairs += [each.columns for each in made]
+    deciding.effects.pairs += [each.columns for each in made]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -68,6 +69,12 @@ def _batch(chunk: Chunk, rows: Rows) -> Batch:
         payload=chunk.packed.texts().take(rows),
         row_topics=row_topics,
     )
+
+
+def withdrawals(chunk: Chunk) -> Batch:
+    """Of the subscriptions that the chunk has stored."""
+    rows = chunk.all_rows
+    return replace(_batch(chunk, rows), kind=np.full(len(rows), CODES[WITHDRAWAL], np.uint8))
 
 
 def _topics(topics: Texts) -> tuple[Texts, Rows | None]:

@@ -134,6 +134,14 @@ class Router:
     def idle(self) -> Outgoing | None:
         return None
 
+    searching = False
+
+    def search(self) -> Outgoing:
+        raise AssertionError("inputs have no past")
+
+    def room(self, records: Sequence[Any]) -> int:
+        return len(records)
+
     def takes_long(self, records: Sequence[Any]) -> bool:
         return False
 

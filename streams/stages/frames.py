@@ -32,6 +32,10 @@ class Frame:
     count: int
     data: bytearray
 
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
@@ -45,6 +49,10 @@ class Deferred:
     @property
     def count(self) -> int:
         return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.sizes[self.rows].sum())
 
     def __iter__(self) -> Iterator[Frame]:
         ends = np.cumsum(self.sizes[self.rows])

@@ -35,6 +35,7 @@ class Metrics:
             "index_subscriptions", "Subscriptions in the matching index", ["partition", "algorithm"], **made
         )
         self.state_bytes = Gauge("state_bytes", "Size of the store", ["partition", "where"], **made)
+        self.searches = Gauge("past_searches", "Searches of the past, by state", ["partition", "state"], **made)
         self.auctions = Gauge("open_auctions", "Publications that ask for offers", ["partition"], **made)
         self.subscriptions = Gauge("live_subscriptions", "Subscriptions held", ["partition"], **made)
         self.items = Gauge("state_items", "Items in the store", ["partition"], **made)
@@ -59,6 +60,7 @@ class Metrics:
             self.index_bytes,
             self.index_subscriptions,
             self.state_bytes,
+            self.searches,
             self.auctions,
             self.subscriptions,
             self.items,

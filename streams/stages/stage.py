@@ -31,6 +31,17 @@ class Stage(Protocol):
         A record has `offset`, `timestamp` (milliseconds), `key` and `value`; of which partition it is, the stage knows.
         """
 
+    @property
+    def searching(self) -> bool:
+        """Whether there is more to find than what the records so far have led to: `search` goes on with that."""
+        ...
+
+    def search(self) -> Outgoing:
+        """A part of it. Other records may be processed between two parts."""
+
+    def room(self, records: Sequence[Any]) -> int:
+        """How many of these, from the first one on, may be processed now. Less than all only while `searching`."""
+
     def takes_long(self, records: Sequence[Any]) -> bool:
         """Whether they may, few as they are: then they are not for the event loop. Answered at once."""
 

@@ -18,6 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import faust
@@ -41,6 +42,10 @@ from pastforward.streams.transport.log_ends import out_of_range
 logging.getLogger(__name__).setLevel(logging.WARNING)
 
 FETCH_WAIT_MS: Final = 500  # a fetch that finds nothing waits this long at the broker; data ends the wait at once
+HANDED_BYTES: Final = (
+    4 << 20
+)  # of records that are handed over at once, as of a fetch: what was compressed may be far larger
+SLICE: Final = 64  # records of a compressed batch between two looks at how large they are
 GATHER: Final = 0.008  # seconds that inputs gather, when the event loop has no time left
 WINDOW: Final = 0.1  # seconds over which it is seen how busy the event loop is
 RECONNECT: Final = 1.0  # seconds until a broker that was not there is asked again
@@ -97,26 +102,51 @@ class Polls(faust.Schema):
 
 
 def bare_records(result: Any, max_records: int | None = None) -> list[Any]:
-    """All that a fetch has brought, in place of aiokafka's `FetchResult.getall`: records as its parser gives them, with offset, timestamp,
+    """What a fetch has brought, in place of aiokafka's `FetchResult.getall`: records as its parser gives them, with offset, timestamp,
     key and value, a batch at a time. Wrapped one by one, as aiokafka does it, each costs seven times as much. `max_records` is passed over:
-    a fetch has its own limit, in bytes."""
+    a fetch has its own limit, in bytes. A compressed one may hold a thousand times that: what is handed over has the same limit, and
+    the rest is handed over when it is asked for again."""
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records
     found: list[Any] = []
-    while fetched._records.has_next():
-        batch = fetched._records.next_batch()
-        if fetched._check_crcs and not batch.validate_crc():
-            raise CorruptRecordException(f"Invalid CRC - {result._topic_partition}")
-        if not _skipped(fetched, batch):
-            records = list(batch)
-            if records and records[0].offset < fetched.next_fetch_offset:
-                records = [record for record in records if record.offset >= fetched.next_fetch_offset]
-            found += records
-        fetched.next_fetch_offset = batch.next_offset
+    room = HANDED_BYTES
+    opened = getattr(fetched, "opened", None)  # a batch that was handed over in part
+    while room > 0 and (opened is not None or fetched._records.has_next()):
+        if opened is None:
+            batch = fetched._records.next_batch()
+            if fetched._check_crcs and not batch.validate_crc():
+                raise CorruptRecordException(f"Invalid CRC - {result._topic_partition}")
+            if _skipped(fetched, batch):
+                fetched.next_fetch_offset = batch.next_offset
+                continue
+            # `iter` begins a batch again, even one that is read already
+            opened = batch, iter(partial(next, iter(batch), None), None)
+        batch, rest = opened
+        opened = None
+        compressed = bool(batch.compression_type)
+        records = list(islice(rest, SLICE) if compressed else batch)
+        ended = not compressed or not records
+        if records and records[0].offset < fetched.next_fetch_offset:
+            records = [record for record in records if record.offset >= fetched.next_fetch_offset]
+        found += records
+        if ended:
+            fetched.next_fetch_offset = batch.next_offset
+            continue
+        opened = batch, rest
+        if records:
+            fetched.next_fetch_offset = records[-1].offset + 1
+            room -= nbytes_of(records)
     result._update_position()
-    result._partition_records = None
+    fetched.opened = opened
+    if opened is None and not fetched._records.has_next():
+        result._partition_records = None
     return found
+
+
+def nbytes_of(records: Sequence[Any]) -> int:
+    """Of their values."""
+    return sum([len(record.value or b"") for record in records])
 
 
 def _skipped(fetched: Any, batch: Any) -> bool:

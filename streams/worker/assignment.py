@@ -67,6 +67,7 @@ class Assignment:
         self._offsets = CommittedOffsets(app, connection, topic_ids, resume)
         self._metrics = metrics
         self._courtesy = courtesy
+        self._turn = asyncio.Lock()
         self._tasks: dict[TP, PartitionTask] = {}
         self._lanes: dict[TP, Lane] = {}
         self._given_up: list[Lane] = []
@@ -234,7 +235,9 @@ class Assignment:
             key = TP(*task.partition)
             self._app.consumer.begin_at(key, task.position)
             self._tasks[key] = task
-            self._lanes[key] = Lane(task.handle, task.silent, self.failed, partial(self._app.consumer.hold, key))
+            self._lanes[key] = Lane(
+                task.handle, task.silent, self.failed, partial(self._app.consumer.hold, key), task.further
+            )
         self._complete = True
         log.info("owner of %d partitions", len(tasks))
 
@@ -287,7 +290,9 @@ class Assignment:
 
     async def _make_task(self, partition: TopicPartition, position: int, sender: Sender) -> PartitionTask:
         stage = await self._make_stage(partition, position, self._offsets.arrived.get(partition, 0))
-        return PartitionTask(partition, sender, stage, position, self._metrics, self._courtesy, self._passed)
+        return PartitionTask(
+            partition, sender, stage, position, self._metrics, self._courtesy, self._passed, self._turn
+        )
 
     def _passed(self, task: PartitionTask) -> int:
         """Where the consumer stands, if all that it has handed out is computed."""

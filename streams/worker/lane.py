@@ -1,4 +1,4 @@
-"""A lane per owned partition: joins what has come in while the last chunk was being sent, bounded by records."""
+"""A lane per owned partition: joins what has come in while the last chunk was being sent, bounded by records and by bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from pastforward.streams.transport.consumer import nbytes_of
+
 LIMIT: Final = 20_000  # records that wait in a lane; then its partition is not fetched, and those of other lanes are
+LIMIT_BYTES: Final = 16 << 20  # of their values, in the same way
 SILENCE: Final = 1.0  # seconds after which a silent partition is told that time goes on
 
 
@@ -16,7 +19,9 @@ class Lane:
     `hold` is called with True when no more should be fetched for this lane, and with False when there is room again. Nobody waits for a
     lane: what was on its way when it became full is taken as well, and that is bounded by the fetches.
 
-    An exception of `handle` or `silent` ends the lane and goes to `failed`, which ends the worker.
+    `further` is called when nothing is waiting, again as long as it says that it has done something.
+
+    An exception of one of them ends the lane and goes to `failed`, which ends the worker.
     """
 
     def __init__(
@@ -25,9 +30,11 @@ class Lane:
         silent: Callable[[], Awaitable[None]],
         failed: Callable[[BaseException], Awaitable[None]],
         hold: Callable[[bool], None] = lambda _: None,
+        further: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._handle, self._silent, self._failed, self._hold = handle, silent, failed, hold
+        self._handle, self._silent, self._failed, self._hold, self._further = handle, silent, failed, hold, further
         self._waiting: list[Any] = []
+        self._nbytes = 0  # of what waits
         self._stopped = False
         self._come = asyncio.Event()
         self._held = False
@@ -43,8 +50,9 @@ class Lane:
 
     async def put(self, records: Sequence[Any]) -> None:
         self._waiting += records
+        self._nbytes += nbytes_of(records)
         self._come.set()
-        if len(self._waiting) >= LIMIT and not self._held:
+        if (len(self._waiting) >= LIMIT or self._nbytes >= LIMIT_BYTES) and not self._held:
             self._held = True
             self._hold(True)
 
@@ -67,10 +75,17 @@ class Lane:
     async def _run(self) -> None:
         try:
             while True:
+                if self._further is not None and not self._come.is_set():
+                    self._busy = True
+                    more = await self._further()
+                    self._busy = False
+                    if more:
+                        self._last = self._loop.time()
+                        continue
                 await self._come.wait()
                 if self._stopped:
                     return
-                records, self._waiting = self._waiting, []
+                records, self._waiting, self._nbytes = self._waiting, [], 0
                 self._come.clear()
                 if self._held:
                     self._held = False

@@ -17,12 +17,13 @@ from pastforward.schemas import SchemaError
 from pastforward.state import Store, UnusableError
 from pastforward.state.rocks import is_corruption
 from pastforward.streams.matcher import best_offers as auctions
-from pastforward.streams.matcher import duplicates
+from pastforward.streams.matcher import duplicates, searches
 from pastforward.streams.matcher.cold import FOREVER, Cold
 from pastforward.streams.matcher.engine import PROGRESS as KEPT_PROGRESS
 from pastforward.streams.matcher.engine import Engine
 from pastforward.streams.matcher.matcher import PROGRESS
 from pastforward.streams.matcher.progress import Progress, decode_progress, is_current
+from pastforward.streams.matcher.searches import Resuming
 from pastforward.streams.router.routes import Routes
 from pastforward.streams.routing import Directory
 from pastforward.streams.stages.guard import in_halves, warn
@@ -119,20 +120,30 @@ async def recover_engine(
         await asyncio.to_thread(engine.load)
     except SchemaError as error:
         raise StaleError(f"it cannot be read: {error}") from error
+    engine.resuming = Resuming()
     if engine.offset < committed:
-        await _learn_refusals(connection, TopicPartition(topics.live, engine.number), engine)
+        await _learn(connection, TopicPartition(topics.live, engine.number), engine)
     async for records in _metered(connection, rendezvous, engine.offset, committed):
         await asyncio.to_thread(_replay, engine, records)
         engine.commit(records[-1].offset + 1)
+    engine.resumed()
     engine.commit(committed)
 
 
-async def _learn_refusals(connection: Connection, changelog: TopicPartition, engine: Engine) -> None:
-    """What was refused behind the store's offset, which another worker, or a later moment of this one, has noted in the changelog."""
+async def _learn(connection: Connection, changelog: TopicPartition, engine: Engine) -> None:
+    """What was refused behind the store's offset, which another worker, or a later moment of this one, has noted in the changelog; and
+    which searches of the past go on."""
     latest = await _latest_progress(connection, changelog)
     if latest is None or engine.offset is None:
         return
     known = latest[0]
+    if known.searching:
+        engine.resuming = Resuming.read((await _read_changelog(connection, changelog)).past)
+        first = min(engine.resuming.places, default=engine.offset)
+        if first < engine.offset:
+            raise StaleError(f"it is at offset {engine.offset}, and a search goes on from offset {first}")
+        if known.hot_window != engine.hot_window:
+            raise StaleError("the hot window has changed, and a search goes on that began under the one before")
     if engine.offset < known.refused_from:
         raise StaleError(
             f"it is at offset {engine.offset}, and what was refused between there and {known.refused_from} is forgotten"
@@ -237,16 +248,19 @@ async def _rebuild(
             engine.commit(committed)  # a chunk that fails must not take them along
         return
     known, reached = changelog.progress
+    engine.resuming = Resuming.read(changelog.past)
+    since = engine.resuming.log_time
+    log_time = known.log_time if since is None else min(since, known.log_time)
     engine.duplicates.restore(changelog.duplicates)
     engine.refusals.restore(changelog.refused)
     engine.rebuild(known)
-    start = await offset_at(connection, rendezvous, engine.rebuilt_from(known.log_time))
+    start = await offset_at(connection, rendezvous, engine.rebuilt_from(log_time))
     start = first if start is None else max(first, start)
     left_from: int | None = None
     async for records in _metered(connection, rendezvous, start, max(committed, reached)):
         if left_from is None:
             left_from = records[0].timestamp * 1000
-        await asyncio.to_thread(_remember, engine, records, known.log_time)
+        await asyncio.to_thread(_remember, engine, records, log_time)
         engine.commit_part(records[-1].offset + 1)
     if start == first > 0:
         # What arrived up to the first record that is left, or at all if there is none, may be missing, and nothing is known of it.
@@ -254,6 +268,7 @@ async def _rebuild(
         known.complete_from = max(known.complete_from, missing + 1)
         known.cold = Cold(FOREVER, FOREVER)
     await asyncio.to_thread(engine.adopt, changelog.live, changelog.auctions, known, max(committed, reached))
+    engine.resumed()
     engine.commit(committed)
 
 
@@ -277,6 +292,7 @@ class _Changelog(NamedTuple):
     auctions: dict[bytes, bytes]
     duplicates: dict[bytes, bytes]
     refused: dict[bytes, bytes]
+    past: dict[bytes, bytes]  # notes of searches that go on
 
 
 async def _read_changelog(connection: Connection, changelog: TopicPartition) -> _Changelog:
@@ -296,6 +312,11 @@ async def _read_changelog(connection: Connection, changelog: TopicPartition) -> 
         list(held.values()),
         *(
             {key: value for key, value in others.items() if key.startswith(begin)}
-            for begin in (auctions.KEY, duplicates.key_of(duplicates.DUPLICATES), duplicates.key_of(duplicates.REFUSED))
+            for begin in (
+                auctions.KEY,
+                duplicates.key_of(duplicates.DUPLICATES),
+                duplicates.key_of(duplicates.REFUSED),
+                searches.KEY,
+            )
         ),
     )

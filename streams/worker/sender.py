@@ -45,7 +45,8 @@ from pastforward.streams.worker.offset_metadata import mark
 log = logging.getLogger("pastforward.worker")
 
 LEAST_LIMIT: Final = 10.0  # seconds that a transaction may take
-TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more: some 100 MB
+TOGETHER: Final = 200_000  # records in a transaction, unless one chunk alone has more
+TOGETHER_BYTES: Final = 64 << 20  # of their values
 
 
 # What a producer says whose transaction the broker has given up, or that somebody has fenced. Another one can go on.
@@ -151,10 +152,11 @@ class _Joined:
         self._running = None
 
     def _next(self) -> list[tuple[Chunk, asyncio.Future[Any]]]:
-        count = records = 0
+        count = records = nbytes = 0
         for chunk, _ in self._waiting:
             records += chunk.outgoing.count
-            if count and records > TOGETHER:
+            nbytes += chunk.outgoing.nbytes
+            if count and (records > TOGETHER or nbytes > TOGETHER_BYTES):
                 break
             count += 1
         together, self._waiting = self._waiting[:count], self._waiting[count:]

@@ -16,6 +16,7 @@ from pastforward.streams.stages.guard import after_failure, in_halves, is_fault
 from pastforward.streams.stages.metrics import Metrics
 from pastforward.streams.stages.outgoing import Outgoing
 from pastforward.streams.stages.stage import Allowed, Stage
+from pastforward.streams.transport.consumer import nbytes_of
 from pastforward.streams.worker.memory import give_back
 from pastforward.streams.worker.sender import TOGETHER, Chunk, Interrupted, Sender
 from pastforward.streams.worker.throttle import PIECE, Courtesy
@@ -24,11 +25,13 @@ AGAIN: Final = 0.02  # seconds until a router that waits for another one looks a
 
 # Small chunks are computed in the event loop: to a thread and back costs them several turns of a busy machine's scheduler.
 SMALL: Final = 500  # records
+SMALL_BYTES: Final = 64 << 10  # of their values: 10 ms, whatever they hold
 QUICK: Final = 0.05  # seconds that the last chunk took at most
 
 FIRST: Final = 200  # records of a first piece, before anything is known of what they lead to
 LEAST: Final = 20
 MOST: Final = 10_000
+MOST_BYTES: Final = 4 << 20  # of a piece's values, unless one alone has more: some ten times that while it is computed
 FLOOD: Final = 100_000  # records behind which, in a silent moment, memory is given back
 
 AHEAD: Final = 2  # chunks on their way to the broker: one in the transaction that runs, one for the next
@@ -55,11 +58,23 @@ def _joined(parts: list[Outgoing]) -> Outgoing:
     return parts[0] if len(parts) == 1 else Outgoing.joined(parts)
 
 
+def _first_of(records: Sequence[Any]) -> Sequence[Any]:
+    """As many as a piece may have by their bytes; one at least."""
+    together = 0
+    for count, record in enumerate(records):
+        together += len(record.value or b"")
+        if together > MOST_BYTES and count:
+            return records[:count]
+    return records
+
+
 class PartitionTask:
     """`position`: up to there everything is computed. `passed`: up to where nothing more will come than what has been handled, behind the
     markers of transactions and other holes; it is committed as well, as retention may leave a log that begins there. The state is made
     durable now and then, when everything computed is safe at the broker: so it is never ahead of the committed offset, and what it lacks is
-    replayed from the log."""
+    replayed from the log.
+
+    `turn`: of all tasks of a worker, one at a time searches the past further."""
 
     def __init__(
         self,
@@ -70,6 +85,7 @@ class PartitionTask:
         metrics: Metrics,
         courtesy: Courtesy | None = None,
         passed: Callable[[PartitionTask], int] | None = None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self.partition = partition
         self.sender = sender
@@ -77,6 +93,7 @@ class PartitionTask:
         self.position = position
         self._courtesy = courtesy
         self._passed = passed
+        self._turn = asyncio.Lock() if turn is None else turn
         self._known = position  # up to there the stage knows
         self._computing: tuple[float, float] | None = None  # since when, and the arrival of the first record
         self._flights: deque[_Flight] = deque()
@@ -121,14 +138,20 @@ class PartitionTask:
                     if waiting and not within:
                         self.position = max(self.position, allowed.limit)  # no record lies between
                 guest = self._courtesy is not None and self._courtesy.guest()
-                piece = within[: min(self._piece, PIECE) if guest else self._piece]
+                piece = _first_of(within[: min(self._piece, PIECE) if guest else self._piece])
+                if self.stage.searching:
+                    await self._search()
+                    piece = piece[: self.stage.room(piece)]
                 if piece:
+                    searching = self.stage.searching
                     fitting = len(piece) * TOGETHER // max(await self._handle(piece), 1)
+                    if self.stage.searching and not searching:
+                        fitting = min(fitting, len(piece) // 2)  # fewer subscriptions at once find all that they find
                     self._piece = max(LEAST, min(fitting, 2 * self._piece, MOST))
                 records = waiting[len(piece) :]
                 if not records or (allowed.final and len(piece) == len(within)):
                     return  # behind a final limit records are another router's
-                stuck = self.position == before
+                stuck = self.position == before and not self.stage.searching
             if stuck:
                 await asyncio.sleep(AGAIN)
 
@@ -154,18 +177,43 @@ class PartitionTask:
             self.position = max(self.position, self._passed(self))
         self._since += len(records)
         self._unflushed += len(records)
-        sent = asyncio.create_task(
-            self.sender.send(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at))
-        )
-        flight = _Flight(*begun, self._computed, len(records), sent)
+        await self._fly(Chunk(self.partition, outgoing, self.position, self.stage.arrived_at), *begun, len(records))
+        return outgoing.count
+
+    async def _fly(self, chunk: Chunk, began: float, arrived: float, records: int) -> None:
+        sent = asyncio.create_task(self.sender.send(chunk))
+        flight = _Flight(began, arrived, self._computed, records, sent)
         self._flights.append(flight)
         sent.add_done_callback(partial(self._count, flight))
         # At the same moments in all partitions, so that at least once, where settling is a transaction, they share it.
-        if self._unflushed >= FLUSH_RECORDS or begun[0] // FLUSH_EVERY > self._flushed_at // FLUSH_EVERY:
+        if self._unflushed >= FLUSH_RECORDS or began // FLUSH_EVERY > self._flushed_at // FLUSH_EVERY:
             await self._flush()
         while len(self._flights) >= AHEAD or (self._flights and self._flights[0].sent.done()):
             await self._land()
-        return outgoing.count
+
+    async def further(self) -> bool:
+        """When no record waits. Returns whether there was anything to do."""
+        async with self._lock:
+            if self._released or not self.stage.searching:
+                return False
+            await self._search()
+            return True
+
+    async def _search(self) -> None:
+        """A part of what is left to find; it leaves as a chunk does."""
+        async with self._turn:
+            began = self._computing = time.perf_counter(), time.time()
+            outgoing = await asyncio.to_thread(self._search_in_thread)
+            self._computing = None
+        self._unflushed += 1
+        self._since += outgoing.count
+        if outgoing.count or outgoing.changelog:
+            await self._fly(Chunk(self.partition, outgoing, None), *began, 0)
+
+    def _search_in_thread(self) -> Outgoing:
+        outgoing = self.stage.search()
+        outgoing.measure()
+        return outgoing
 
     async def _compute(self, records: Sequence[Any]) -> tuple[Outgoing, tuple[float, float]]:
         """Also: when it was begun, and when its first record had arrived."""
@@ -176,14 +224,21 @@ class PartitionTask:
                 outgoing = await asyncio.to_thread(process, records)
         else:
             begun = self._computing = time.perf_counter(), records[0].timestamp / 1000
-            quick = len(records) <= SMALL and self._computed < QUICK and not self.stage.takes_long(records)
+            quick = (
+                len(records) <= SMALL
+                and self._computed < QUICK
+                and nbytes_of(records) <= SMALL_BYTES
+                and not self.stage.takes_long(records)
+            )
             outgoing = await self._quickly(records) if quick else await asyncio.to_thread(process, records)
         self._computed = time.perf_counter() - begun[0]
         self._computing = None
         return outgoing, begun
 
     def _process(self, records: Sequence[Any]) -> Outgoing:
-        return _joined(in_halves(self.stage.process, self.stage.refuse, records))
+        outgoing = _joined(in_halves(self.stage.process, self.stage.refuse, records))
+        outgoing.measure()
+        return outgoing
 
     async def _quickly(self, records: Sequence[Any]) -> Outgoing:
         """In the event loop, unless it fails: then it takes its time."""

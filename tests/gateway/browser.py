@@ -29,14 +29,14 @@ def browser() -> Iterator[Any]:
 
 
 def take_pictures(url: str, folder: Path) -> None:
-    """Of each page, in the light and in the dark theme, and of one on a phone."""
+    """Of each page, of one in the dark theme, and of one on a phone."""
     folder.mkdir(parents=True, exist_ok=True)
     with browser() as chromium:
-        for theme in ("light", "dark"):
+        for theme, names in (("light", PAGES), ("dark", ("",))):
             page = chromium.new_page(viewport={"width": 1200, "height": 800}, color_scheme=theme)
-            for name in PAGES:
+            for name in names:
                 page.goto(f"{url}/{TRIED if name == 'try' else name}", wait_until="load")
-                page.wait_for_timeout(8000 if name in ("", "map") else 300)
+                page.wait_for_timeout(15_000 if name in ("", "map") else 300)
                 page.screenshot(path=folder / f"console-{name or 'overview'}{'-dark' if theme == 'dark' else ''}.png")
             page.close()
         phone = chromium.new_page(viewport={"width": 390, "height": 844})

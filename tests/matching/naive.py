@@ -1,6 +1,6 @@
 """Conditions as they are written, with a naive evaluator in three-valued logic: what the normal form is held against.
 
-Nothing here uses the code under test, but for the geometry of shapes and the value types.
+Nothing here uses the code under test, but for the geometry of shapes and the value types. Regular expressions are RE2's by definition.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from math import isinf, isnan
 from typing import Any
+
+import re2
 
 from pastforward.matching.conditions import geometry
 from pastforward.matching.conditions.values import Box, Circle, Path, Point
@@ -53,8 +55,10 @@ def text(tree: Any) -> str:
         return f"{operator}({name}, {literal(value)})"
     if operator.startswith("mirrored "):
         return f"{literal(value)} {operator.removeprefix('mirrored ')} {name}"
-    if operator in ("LIKE", "NOT LIKE"):
+    if operator.endswith("LIKE"):
         return f"{name} {operator} {literal(value)} ESCAPE '!'"
+    if operator.endswith("LOWER ="):
+        return f"LOWER({name}) {'!=' if operator.startswith('NOT') else '='} {literal(value)}"
     return f"{name} {operator} {literal(value)}"
 
 
@@ -151,14 +155,23 @@ def compare(operator: str, mine: Any, theirs: Any) -> bool:
             return bool(mine >= theirs)
         case "LIKE":
             return bool(re.fullmatch(like_regex(theirs), mine, re.DOTALL))
+        case "ILIKE":
+            return bool(re.fullmatch(like_regex(folded(theirs)), folded(mine), re.DOTALL))
+        case "LOWER =":
+            return folded(mine) == folded(theirs)
         case "REGEXP":
-            return bool(re.search(theirs, mine))
+            return bool(re2.search(theirs, mine))
     if isinstance(theirs, list):
         below, above = mine[: len(theirs)] == theirs, theirs[: len(mine)] == mine
         return {"overlaps": below or above, "contains": above, "within": below}[operator]
     return {"overlaps": geometry.overlaps, "contains": geometry.contains, "within": geometry.within}[operator](
         mine, theirs
     )
+
+
+def folded(written: str) -> str:
+    """Without regard to case: one character becomes one."""
+    return "".join(next((c for c in (one.casefold(), one.lower()) if len(c) == 1), one) for one in written)
 
 
 def like_regex(pattern: str) -> str:

@@ -56,6 +56,9 @@ STRINGS = [
     "\ue000x",
     "\U0010ffff",
     "A!",
+    "AB",
+    "É\u212aſ",
+    "ékS",
 ]
 TIMES = [
     datetime(2026, 1, 1, tzinfo=UTC),
@@ -101,8 +104,11 @@ PATTERNS = [
     "%%a%%",
     "\U0010ffff%",
     "_%_",
+    "%B",
+    "éK%",
+    "%ks%",
 ]
-EXPRESSIONS = ["a", "^a", "b$", "a.*b", "[0-9]+", "^(a|b)c?$", "日"]
+EXPRESSIONS = ["a", "^a", "b$", "a.*b", "[0-9]+", "^(a|b)c?$", "日", r"\ba", "(?i)A$", "[^a]{2}", "^$", "é|\\x{10ffff}"]
 _POOLS: dict[str, list[Any]] = {
     "boolean": [True, False],
     "number": NUMBERS,
@@ -183,6 +189,7 @@ _OPERATORS = {
     "string": [
         *(*_EQUALITIES, *_COMPARISONS, "BETWEEN", "NOT BETWEEN", "IN", "NOT IN"),
         *("LIKE", "LIKE", "NOT LIKE", "NOT LIKE", "REGEXP", "NOT REGEXP"),
+        *("ILIKE", "ILIKE", "NOT ILIKE", "LOWER =", "NOT LOWER ="),
     ],
     "timestamp": [*_EQUALITIES, *_COMPARISONS, "BETWEEN", "NOT BETWEEN", "IN", "NOT IN"],
     "path": [*_EQUALITIES, *_COMPARISONS, "BETWEEN", "NOT BETWEEN", "IN", "NOT IN", *_RELATIONS],
@@ -200,7 +207,9 @@ def leaves_of(draw: st.DrawFn, some_names: st.SearchStrategy[str]) -> Leaf:
     match operator:
         case "IS NULL" | "IS NOT NULL" | "":
             return Leaf(name, operator)
-        case "LIKE" | "NOT LIKE":
+        case "LOWER =" | "NOT LOWER =":
+            return Leaf(name, operator, draw(one))
+        case "LIKE" | "NOT LIKE" | "ILIKE" | "NOT ILIKE":
             return Leaf(name, operator, draw(st.one_of(st.sampled_from(PATTERNS[:4]), st.sampled_from(PATTERNS))))
         case "REGEXP" | "NOT REGEXP":
             return Leaf(name, operator, draw(st.sampled_from(EXPRESSIONS)))
@@ -419,7 +428,8 @@ def dressed(value: Any, which: int) -> Any:
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return (value, np.int64(value), Whole(value), np.int8(value) if -128 <= value < 128 else value)[which % 4]
     if isinstance(value, float):
-        exact = np.float32(value) == value if abs(value) < 1e30 else False
+        # as Python's floats: NumPy would compare as single ones, of which the least above zero is 1e-45
+        exact = abs(value) < 1e30 and float(np.float32(value)) == value
         return (value, np.float64(value), Real(value), np.float32(value) if exact else value)[which % 4]
     if isinstance(value, str) and type(value) is str:
         return (value, np.str_(value), Text(value))[which % 3]

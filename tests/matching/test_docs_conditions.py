@@ -120,6 +120,7 @@ def test_limits_are_as_stated() -> None:
             limits.MAX_PREDICATES,
             limits.MAX_MEMBERS,
             limits.MAX_PATTERN_LENGTH,
+            limits.MAX_REGEX_INSTRUCTIONS,
             limits.MAX_NAME_BYTES,
             limits.MAX_PATH_DEPTH,
         )

@@ -12,6 +12,7 @@ import pytest
 from pastforward.state import Budget, Limits, Store, blocks, open_store, searching
 from pastforward.state.filters import Filter
 from pastforward.state.operations import batch_of
+from pastforward.state.whereabouts import Whereabouts
 from tests.state.tables import table
 
 HOUR = 3_600_000_000
@@ -81,6 +82,22 @@ def test_a_filter_forgets_nothing_and_takes_few_bytes() -> None:
     filter_.find(chance.integers(0, 1 << 63, 100_000), others)
     assert others.mean() < 0.03
     assert filter_.size < 5 * len(hashes)
+
+
+def test_whereabouts_forget_nothing_and_take_few_bytes() -> None:
+    chance = np.random.default_rng(1)
+    hashes = chance.integers(0, 1 << 63, (10, 20_000))
+    places = Whereabouts()
+    for serial, some in enumerate(hashes):
+        places.add(some, serial)
+    for serial, some in enumerate(hashes):
+        assert {row for row, found in places.find(some) if found == serial} == set(range(len(some)))
+    assert len(places.find(chance.integers(0, 1 << 63, 200_000))) <= 5  # of new ones
+    assert places.size < 14 * hashes.size
+    places.forget({9})
+    assert {row for row, found in places.find(hashes[9]) if found == 9} == set(range(20_000))
+    places.forget(set())
+    assert not places.size
 
 
 def asked(store: Store, rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:

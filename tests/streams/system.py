@@ -492,6 +492,12 @@ def _subscribed(
 # ------------------------------------------------------------------------------------------------ a running system
 
 
+def searches_in(worker: WorkerUnderTest) -> float:
+    """Searches of the past that go on behind their chunks; none if the worker does not answer."""
+    lines = worker.get("metrics")[1].splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("pastforward_past_searches{"))
+
+
 class System:
     """Topics, a load and a log; workers with a directory each."""
 
@@ -540,6 +546,10 @@ class System:
             self.log.wait(self.revive if revive else self.running)
         except AssertionError as error:
             raise AssertionError("\n".join([str(error), *(worker.fate() for worker in self.workers)])) from None
+        deadline = time.monotonic() + 4 * PATIENCE
+        while any(searches_in(worker) for worker in self.workers):
+            assert time.monotonic() < deadline, "a search of the past goes on and on"
+            time.sleep(0.05)
 
     def running(self) -> None:
         for worker in self.workers:

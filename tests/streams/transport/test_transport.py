@@ -15,7 +15,7 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, Fetcher, FetchResult, Part
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
 from faust.transport.consumer import Consumer as FaustConsumer
@@ -87,6 +87,36 @@ def test_whole_batches_hold_what_single_records_are(log: str, position: int) -> 
     assert [(r.offset, r.timestamp, r.key, r.value) for r in bare_records(whole)] == wanted
     assert stands.position == stood.position
     assert not whole.has_more()
+
+
+def compressed(base: int, count: int, size: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, DefaultRecordBatch.CODEC_ZSTD, 0, -1, 0, 0, 1 << 30)
+    for i in range(count):
+        builder.append(i, 1_000, b"k", bytes(size), [])
+    raw = bytearray(builder.build())
+    raw[0:8] = base.to_bytes(8, "big")
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("position", [0, 70, 199])
+@pytest.mark.parametrize("most", [1, 1_000, 7_000, 1 << 30])
+def test_what_was_compressed_is_handed_over_by_what_it_holds(
+    monkeypatch: pytest.MonkeyPatch, most: int, position: int
+) -> None:
+    """A fetch of a few kilobytes may hold gigabytes."""
+    monkeypatch.setattr(transport, "HANDED_BYTES", most)
+    monkeypatch.setattr(transport, "SLICE", 3)
+    raw = compressed(0, 200, 100) + compressed(200, 10, 100) + batch(210, 3)
+    records = PartitionRecords(TP, MemoryRecords(raw), [], position, None, None, True, READ_COMMITTED)
+    assignment = Assignment(position)
+    result = FetchResult(TP, assignment=assignment, partition_records=records, backoff=0)
+    found = []
+    while result.has_more():
+        records = bare_records(result)
+        assert transport.nbytes_of(records[:-3]) <= most
+        found += [record.offset for record in records]
+        assert assignment.position == (213 if found and found[-1] == 212 else found[-1] + 1 if found else position)
+    assert found == list(range(position, 213))
 
 
 def test_what_comes_while_somebody_waits_for_it_is_not_wrapped_either() -> None:

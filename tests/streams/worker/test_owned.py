@@ -26,7 +26,7 @@ HERE = TopicPartition("t", 0)
 
 
 def records(first: int, end: int) -> list[Any]:
-    return [SimpleNamespace(offset=offset, timestamp=0) for offset in range(first, end)]
+    return [SimpleNamespace(offset=offset, timestamp=0, value=b"") for offset in range(first, end)]
 
 
 class Steps:
@@ -68,6 +68,14 @@ class Steps:
     def process(self, chunk: Sequence[Any]) -> Outgoing:
         self.steps.append(("compute", chunk[-1].offset + 1))
         return Outgoing()
+
+    searching = False
+
+    def search(self) -> Outgoing:
+        raise AssertionError("nothing is to be searched")
+
+    def room(self, records: Sequence[Any]) -> int:
+        return len(records)
 
     def takes_long(self, records: Sequence[Any]) -> bool:
         return self.dear
@@ -435,3 +443,17 @@ def test_few_records_that_take_long_are_not_for_the_event_loop() -> None:
         return steps.threads
 
     assert asyncio.run(run()) == [True, False]
+
+
+def test_a_piece_is_bounded_by_bytes() -> None:
+    some = records(0, 5)
+    for record, size in zip(some, (1, 3, 9, 0, 2), strict=True):
+        record.value = bytes(size)
+    some[3].value = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_BYTES", 4)
+        pieces = []
+        while some:
+            pieces.append(len(module._first_of(some)))
+            some = some[pieces[-1] :]
+    assert pieces == [2, 1, 2]
