@@ -23,7 +23,7 @@ EXCEPTIONS: Final = {
     "benchmarks/stream.py": "one figure after the other, in the order of the table that they fill",
     "benchmarks/stream.py::Bench": "the same",
     "benchmarks/codecs.py::contenders": "a table of who does what: it is data",
-    "matching/index/publications.py::FromAttributes._expanded": "one pass over disjuncts that fills seven columns side by side",
+    "streams/matcher/engine.py::Engine": "the state of a partition: chunk, searches, and three ways to begin, over one set of parts",
 }
 
 
