@@ -265,7 +265,7 @@ def published_condition(where: Where, types: Types | None = None) -> tuple[Norma
 def accept_subscription(record: Subscription, rules: Rules = ANY_ROUTING, arrived_at: int | None = None) -> bytes:
     """The bytes of its condition's normal form. `arrived_at`: when its window begins, if it does not say; None: not known yet."""
     starts_at = arrived_at if record.starts_at is None else record.starts_at
-    _check_kind(record.transitions, record.paused)
+    _check_kind(record.transitions)
     return _subscription(starts_at, record.ends_at, record.where, record.self_join, rules)
 
 
@@ -273,15 +273,13 @@ def accept_subscription(record: Subscription, rules: Rules = ANY_ROUTING, arrive
 def accept_subscription_row(columns: SubscriptionColumns, row: int, rules: Rules) -> bytes:
     """`accept_subscription` for a row of a chunk that could be decoded."""
     starts_at, ends_at = int(columns.starts_at[row]), int(columns.ends_at[row])
-    _check_kind(bool(columns.transitions[row]), bool(columns.paused[row]))
+    _check_kind(bool(columns.transitions[row]))
     return _subscription(starts_at, ends_at, columns.where[row], bool(columns.self_join[row]), rules)
 
 
-def _check_kind(transitions: bool, paused: bool) -> None:
+def _check_kind(transitions: bool) -> None:
     if transitions:
         raise SchemaError("bad_value", "transitions cannot be asked for yet: leave it out, or false")
-    if paused:
-        raise SchemaError("bad_value", "a subscription cannot be paused yet: leave paused out, or false")
 
 
 def _subscription(starts_at: int | None, ends_at: int | None, where: Where, self_join: bool, rules: Rules) -> bytes:

@@ -45,6 +45,7 @@ class Report:
     horizon: I64
     log_time: I64
     cut: I64  # by request and partition of the publications
+    above: I64  # the same: of one that was paused, what it does not ask for again
     covers: dict[int, tuple[int, ...]]
 
     @cached_property
@@ -69,7 +70,8 @@ class Report:
         keep &= held[row] < self.horizon[request]
         keep &= expires[row] > self.log_time[request]
         known = partition[row] < self.cut.shape[1]
-        keep &= known & (offset[row] <= self.cut[request, np.where(known, partition[row], 0)])
+        place = request, np.where(known, partition[row], 0)
+        keep &= known & (offset[row] <= self.cut[place]) & (offset[row] > self.above[place])
         if self.covers:
             self._leave_out_covered(row, asked, request, keep)
         return row[keep], request[keep]
@@ -130,11 +132,12 @@ def make_report(requests: list[Open], directory: Directory) -> tuple[list[Subscr
         _check(each.request, directory)
     lookup = np.full((len(subscriptions), directory.partitions), -1, np.int32)
     inputs = 1 + max((partition for each in requests for partition in each.request.cut), default=0)
-    cut = np.full((len(requests), inputs), NO_CUT, np.int64)
+    cut, above = np.full((2, len(requests), inputs), NO_CUT, np.int64)
     for number, each in enumerate(requests):
         lookup[asked[number], each.request.rendezvous_partition] = number
         for partition, offset in each.request.cut.items():
             cut[number, partition] = offset
+            above[number, partition] = each.request.above.get(partition, NO_CUT)
     placed = Placement.of([scheme.subscription(_routed(s)) for s in subscriptions])
     report = Report(
         directory,
@@ -144,6 +147,7 @@ def make_report(requests: list[Open], directory: Directory) -> tuple[list[Subscr
         np.array([each.request.horizon for each in requests], np.int64),
         np.array([each.request.log_time for each in requests], np.int64),
         cut,
+        above,
         by_request,
     )
     return [query_of(subscription) for subscription in subscriptions], report

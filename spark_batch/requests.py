@@ -128,12 +128,12 @@ def _routed(settings: Settings, bootstrap: str, view: View) -> dict[str, Version
         for name in names:
             route = routes.get(name.encode(), 0)
             if route is not None and (name not in found or found[name] < route.version):
-                found[name] = route.version
+                found[name] = route.asks_from or route.version
     return found
 
 
 def is_over(request: BackfillRequest, versions: Mapping[str, Version]) -> bool:
-    """Withdrawn or replaced."""
+    """Withdrawn or replaced; a version that pauses or resumes it leaves what it asks for to be answered."""
     current = versions.get(request.subscription.subscription_id)
     return current is None or current > request.subscription.version
 

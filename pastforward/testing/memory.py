@@ -162,6 +162,7 @@ class Worker:
         live = Live(request.subscription, (ALONE,), query_of(request.subscription), 1)
         for held in self._history:
             cold = held.held_at < request.horizon and held.expires_at > request.log_time
+            cold = cold and held.came_after(request.above or None)
             if cold and self._partition._matches(live, held):
                 self._partition._notify(request.subscription, held, "backfill", found)
 

@@ -201,6 +201,10 @@ class Explainer:
     def _pair(self, s: CanonicalSubscription, p: CanonicalPublication, published: Place) -> Verdict:
         query, offer = query_of(s), offer_of(p, {})
         reasons = self._place_and_time(s, p, query, offer)
+        if s.paused:
+            reasons.append(
+                f"paused: this version, of {_time(s.version.arrived_at)}, matches nothing until it is resumed"
+            )
         if reasons:
             return Verdict("not matched", reasons)
         here = self._scheme.subscription(

@@ -18,7 +18,7 @@ from pastforward.schemas.columns import FROM_PUBLICATIONS
 from pastforward.schemas.limits import MAX_CANONICAL_BYTES
 from pastforward.streams.matcher.records import canonical, read_subscriptions
 from pastforward.streams.matcher.self_join import covered
-from pastforward.streams.matcher.subscribers import OLD, Subscriber
+from pastforward.streams.matcher.subscribers import OLD, PAUSED, Subscriber
 
 if TYPE_CHECKING:
     from pastforward.streams.matcher.chunk import Chunk
@@ -64,7 +64,7 @@ def request_backfill(chunk: Chunk, rows: Rows) -> None:
                 cold.add_columns(held[added:until], begins[added:until], ends[added:until])
                 added = until
             cold.fold(engine.horizon(now))
-            if not engine.subscribers.flags[handle] & OLD and cold.asked_by(starts_at, bool(valid), now):
+            if not engine.subscribers.flags[handle] & (OLD | PAUSED) and cold.asked_by(starts_at, bool(valid), now):
                 subscriber = engine.subscribers[handle]
                 chunk.effects.requests.append(
                     BackfillRequest(
@@ -75,6 +75,7 @@ def request_backfill(chunk: Chunk, rows: Rows) -> None:
                         int(columns.routing_version[row]),
                         dict(cut),
                         _covers(chunk, row, subscriber),
+                        chunk.resumed.get(row, {}),
                     )
                 )
     cold.add_columns(held[added:], begins[added:], ends[added:])

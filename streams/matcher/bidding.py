@@ -53,7 +53,7 @@ def run_auctions(chunk: Chunk, publications: Publications, found: FoundRows | No
             chunk.effects.live[auctions.KEY + name.encode()] = None
         for handle in leaving.get(row, ()):
             engine.auctions.withdraw(engine.subscribers[handle].name.decode())
-        if row in chunk.handles and engine.subscribers[chunk.handles[row]].ends_at > now:
+        if row in chunk.handles and bids(engine.subscribers[chunk.handles[row]], now):
             ((subscriber, asked),) = read_subscriptions(columns, [row])
             engine.auctions.offer(bidder_of(subscriber), query_of_new(asked))
         if row in opening:
@@ -70,7 +70,7 @@ def _open(chunk: Chunk, row: int, bidding: list[tuple[Subscriber, oracle.Subscri
     auction = engine.auctions.open(*auction_of(payload), payload)
     chunk.effects.live[auctions.KEY + auction.name.encode()] = payload
     for subscriber, query in bidding:
-        if subscriber.ends_at > chunk.log_time[row]:
+        if bids(subscriber, int(chunk.log_time[row])):
             made = auction.bid_of(query)
             if made is not None:
                 engine.auctions.bid(auction, bidder_of(subscriber), made)
@@ -96,6 +96,11 @@ def _opening(
         record: Any = decode_rendezvous(payload).record
         matching[int(rows[i])].append((subscriber, query_of(record)))
     return matching
+
+
+def bids(subscriber: Subscriber, now: int) -> bool:
+    """Who has ended, or is paused, does not."""
+    return subscriber.ends_at > now and not subscriber.paused
 
 
 def bidder_of(subscriber: Subscriber) -> Bidder:

@@ -52,6 +52,7 @@ class Chunk:
         self.added: dict[int, int] = {}  # handle → its row
         self.removed: dict[int, int] = {}
         self.handles: dict[int, int] = {}  # row → its handle
+        self.resumed: dict[int, dict[int, int]] = {}  # row → when the pause began in which the version before was
         self.unused: list[int] = []  # handles of versions that never came into force
         self.duplicates: Rows = np.empty(0, np.int64)  # rows of publications that the store has dropped
         self.loud_from = 0
@@ -121,6 +122,7 @@ class Chunk:
             self.log_time[rows],
             horizon,
             {int(local[row]): found for row, found in self.overlapping.items() if local[row] >= 0},
+            {int(local[row]): cut for row, cut in self.resumed.items() if local[row] >= 0},
         )
         holds = engine.number, engine.version, engine.index is not None
         self.later = make_search(*holds, parts, local[stored], asked, amended, engine.resuming)

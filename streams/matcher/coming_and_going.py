@@ -11,6 +11,7 @@ from pastforward.schemas.columns import (
     SUBSCRIPTION,
     WITHDRAWAL,
 )
+from pastforward.streams.matcher import pauses
 from pastforward.streams.matcher.records import flags_of, version_at
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def apply_subscriptions(chunk: Chunk) -> None:
         if known is not None:
             if _ended_by(chunk, known, row):
                 chunk.remove(known, row)
+                known = None
             elif subscribers.version(known) >= version_at(columns, row):
                 chunk.effects.dropped["older_version"] += 1
                 chunk.fresh[row] = False
@@ -65,6 +67,7 @@ def apply_subscriptions(chunk: Chunk) -> None:
                 continue
             else:
                 chunk.remove(known, row)
+        pauses.follow(chunk, row, known, handle)
         subscribers.enforce(handle)
         chunk.handles[row] = handle
         chunk.added[handle] = row

@@ -30,7 +30,8 @@ class Holding(Protocol):
 
 
 class Deciding(Protocol):
-    """By row of the subscription: its record, the log time when it came, and the records of those that it overlaps, if it joins itself."""
+    """By row of the subscription: its record, the log time when it came, the records of those that it overlaps, if it joins itself, and,
+    if it ended a pause, what of each publications partition had been seen when that began: it does not find this."""
 
     @property
     def engine(self) -> Holding: ...
@@ -43,6 +44,9 @@ class Deciding(Protocol):
 
     @property
     def overlapping(self) -> dict[int, list[bytes]]: ...
+
+    @property
+    def resumed(self) -> dict[int, dict[int, int]]: ...
 
     @property
     def effects(self) -> Effects: ...

@@ -32,8 +32,9 @@ from pastforward.schemas.columns import (
 )
 from pastforward.state import Store
 from pastforward.streams.matcher import best_offers as auctions
+from pastforward.streams.matcher import pauses
 from pastforward.streams.matcher.best_offers import Auction, Auctions, Changes
-from pastforward.streams.matcher.bidding import bidder_of, query_of_new
+from pastforward.streams.matcher.bidding import bidder_of, bids, query_of_new
 from pastforward.streams.matcher.chunk import Chunk
 from pastforward.streams.matcher.cold import FOREVER, NOT_YET, Cold
 from pastforward.streams.matcher.duplicates import Duplicates, Refusals
@@ -331,13 +332,14 @@ class Engine:
     def _search_again(self, value: bytes, offset: int) -> None:
         """The subscription is there for that moment alone: those that are held come after the publications."""
         assert self.resuming is not None
-        _, log_time, horizon, covers = self.resuming.places[offset]
+        _, log_time, horizon, covers, resumed = self.resuming.places[offset]
         columns = decode_rendezvous_chunk([value])
         chunk = Chunk(self, columns, [value], np.ones(1, np.bool_), np.array([log_time]), Effects())
         found = store_rows(chunk, "past")
         search = self.store.search()
         self.store.apply_columns(withdrawals(chunk), find="none")
-        asked = Asked([value], [offset], np.array([log_time]), np.array([horizon]), {0: covers} if covers else {})
+        times = np.array([log_time]), np.array([horizon])
+        asked = Asked([value], [offset], *times, {0: covers} if covers else {}, {0: resumed} if resumed else {})
         holds = self.number, self.version, self.index is not None
         stored = np.zeros(0 if found is None else len(found.stored), np.int64)
         self.searches.add(make_search(*holds, Parts(search), stored, asked, {}, self.resuming))
@@ -383,11 +385,11 @@ class Engine:
             columns = decode_rendezvous_chunk(values)
             log_time = np.full(len(values), self.progress.log_time, np.int64)
             Chunk(self, columns, list(values), np.ones(len(values), np.bool_), log_time, Effects()).adopt()
-            self._hold_columns(columns)
+            self._hold_columns(columns, values)
 
     def _hold(self, values: Sequence[bytes]) -> None:
         with self._atomic():
-            self._hold_columns(decode_rendezvous_chunk(values))
+            self._hold_columns(decode_rendezvous_chunk(values), values)
 
     def _cannot_hold(self, value: bytes, error: Exception) -> None:
         log.error("partition %d: a subscription cannot be held any more: %r", self.number, value[:200], exc_info=error)
@@ -403,7 +405,7 @@ class Engine:
 
         return in_halves(reopen, cannot, [payload])[0]
 
-    def _hold_columns(self, columns: RendezvousColumns) -> None:
+    def _hold_columns(self, columns: RendezvousColumns, values: Sequence[bytes]) -> None:
         ends = columns.ends_at
         over = self.all_over(ends, np.full(len(ends), self.progress.log_time))
         rows = np.flatnonzero(~over)
@@ -412,10 +414,11 @@ class Engine:
         names: list[Any] = list(columns.id.take(rows))
         handles = self.subscribers.take(columns, rows, names, flags_of(columns, rows, self.version))
         self.subscribers.enforce_all(handles, names)
+        pauses.recover(self.subscribers, columns, values, rows, handles)
         self.endings.watch(handles)
         if len(self.auctions):
             for subscriber, asked in read_subscriptions(columns, rows.tolist()):
-                if subscriber.ends_at > self.progress.log_time:
+                if bids(subscriber, self.progress.log_time):
                     self.auctions.offer(bidder_of(subscriber), query_of_new(asked))
         if self.index is not None:
             self.index.add(columns, rows, np.array(handles, np.int64))

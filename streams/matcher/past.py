@@ -16,6 +16,7 @@ from pastforward.state.search import EVERYTHING, Search
 from pastforward.streams.matcher.conditions import match_pairs, which_match
 from pastforward.streams.matcher.deciding import Deciding
 from pastforward.streams.matcher.held import FoundRows, Publications, unpacked
+from pastforward.streams.matcher.pauses import came_after
 from pastforward.streams.matcher.records import version_at
 from pastforward.streams.matcher.reporting import notify, reported
 from pastforward.streams.matcher.self_join import covered_before
@@ -92,14 +93,20 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
         for row, payload in zip(found.rows[others].tolist(), found.payload(others), strict=True):
             if row in chunk.handles:
                 chunk.overlapping.setdefault(row, []).append(payload)
+    asking = [row for row in chunk.handles if not chunk.columns.paused[row]]
     resuming = chunk.engine.resuming
     if resuming is not None:
-        _resume(chunk, found, [row for row in chunk.handles if version_at(chunk.columns, row) in resuming.known])
+        # The log is read again: what was found is known, but for searches that were under way.
+        asking = [row for row in asking if version_at(chunk.columns, row) in resuming.known]
+    if not asking:
+        return
+    amended = chunk.as_amended() if chunk.replaced else {}
+    parts = Parts(_search(chunk, found, asking))
+    if resuming is not None:
+        chunk.leave(parts, found.stored, asking, amended, [])
         return
     handle_of = np.full(len(chunk.columns), -1, np.int64)
-    handle_of[list(chunk.handles)] = list(chunk.handles.values())
-    amended = chunk.as_amended() if chunk.replaced else {}
-    parts = Parts(chunk.engine.store.search())
+    handle_of[asking] = [chunk.handles[row] for row in asking]
     told, pairs = [], 0
     try:
         for _ in range(CHUNK_PARTS):
@@ -111,7 +118,7 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
             if pairs >= CHUNK_PAIRS:
                 break
         if not parts.done:
-            chunk.leave(parts, found.stored, list(chunk.handles), amended, told)
+            chunk.leave(parts, found.stored, asking, amended, told)
     except BaseException:
         parts.close()
         raise
@@ -119,12 +126,12 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
         parts.close()
 
 
-def _resume(chunk: Chunk, found: FoundRows, rows: list[int]) -> None:
-    """The log is read again: what was found is known, but for searches that were under way."""
-    if rows:
-        places = np.searchsorted(found.stored, rows)
-        search = chunk.engine.store.search(dict.fromkeys(places.tolist(), EVERYTHING))
-        chunk.leave(Parts(search), found.stored, rows, chunk.as_amended() if chunk.replaced else {}, [])
+def _search(chunk: Chunk, found: FoundRows, rows: list[int]) -> Search:
+    """For subscriptions of these rows."""
+    if len(rows) == len(chunk.handles):
+        return chunk.engine.store.search()
+    places = np.searchsorted(found.stored, rows)
+    return chunk.engine.store.search(dict.fromkeys(places.tolist(), EVERYTHING))
 
 
 class Known:
@@ -181,6 +188,7 @@ def decide(
         return np.array([(row, i) in found for row, i, _ in asked], np.bool_)
 
     fits = _fits(deciding, publications, rows, matched, handles)
+    fits &= came_after(deciding.resumed, publications, rows, matched)
     here = reported(deciding, publications, matched, handles, fits, covered_by_earlier)
     notify(deciding, publications, matched[here], handles[here], rows[here], PAST)
     columns, at = publications.columns, publications.rows[matched[here]]

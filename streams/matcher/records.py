@@ -22,7 +22,7 @@ from pastforward.schemas import (
     Version,
 )
 from pastforward.schemas.flat_conditions import flat_conditions
-from pastforward.streams.matcher.subscribers import ALONE, IDS_ALONE, NEEDS_PREVIOUS, OLD, SELF_JOIN, Subscriber
+from pastforward.streams.matcher.subscribers import ALONE, IDS_ALONE, NEEDS_PREVIOUS, OLD, PAUSED, SELF_JOIN, Subscriber
 from pastforward.streams.matcher.subscribers import ALWAYS as ALWAYS_MATCHES
 
 Rows = npt.NDArray[np.int64]
@@ -54,6 +54,7 @@ def read_subscriptions(columns: RendezvousColumns, rows: Sequence[int]) -> Itera
             any(name.startswith(PREVIOUS) for disjunct in where for name, _ in disjunct),
             where == ALWAYS and semantics == "classical",
             columns.deliver[row] == IDS,
+            bool(columns.paused[row]),
         )
         yield (
             subscriber,
@@ -126,7 +127,7 @@ def flags_of(columns: RendezvousColumns, rows: Rows, version: int) -> npt.NDArra
     joins = columns.self_join[rows]
     flags = np.where(joins, SELF_JOIN, 0) | np.where(start[rows + 1] - start[rows] == 1, ALONE, 0)
     flags |= np.where(columns.routing_version[rows] < version, OLD, 0)
-    flags |= np.where(columns.deliver[rows] == IDS, IDS_ALONE, 0)
+    flags |= np.where(columns.deliver[rows] == IDS, IDS_ALONE, 0) | np.where(columns.paused[rows], PAUSED, 0)
     at = where.at[rows]
     plain = where.length[rows] == len(NO_CONDITION)
     for i, byte in enumerate(NO_CONDITION):
@@ -155,6 +156,7 @@ def canonical(columns: RendezvousColumns, row: int, subscriber: Subscriber) -> C
         SEMANTICS[columns.semantics[row]],
         subscriber.self_join,
         "ids" if subscriber.ids_alone else "content",
+        paused=subscriber.paused,
     )
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pastforward.streams.matcher.deciding import Deciding
 from pastforward.streams.matcher.held import Publications
 from pastforward.streams.matcher.notifications import notifications_of_pairs
-from pastforward.streams.matcher.subscribers import ALONE, OLD, SELF_JOIN
+from pastforward.streams.matcher.subscribers import ALONE, OLD, PAUSED, SELF_JOIN
 from pastforward.streams.routing import reports
 
 Rows = npt.NDArray[np.int64]
@@ -33,7 +33,9 @@ def reported(
     flags = subscribers.flags[handles]
     columns, at = publications.columns, publications.rows[matched]
     # One of the two has come under this version of the routing; else the earlier version reports the pair.
-    reported_here: Flags = fits & (((flags & OLD) == 0) | (columns.routing_version[at] >= engine.version))
+    reported_here: Flags = (
+        fits & ((flags & PAUSED) == 0) & (((flags & OLD) == 0) | (columns.routing_version[at] >= engine.version))
+    )
     # If one of the two is here alone, here is where they meet.
     start = columns.partitions_start
     several = ((flags & ALONE) == 0) & (start[at + 1] - start[at] > 1)

@@ -34,7 +34,8 @@ Rows = npt.NDArray[np.int64]
 KEY: Final = b"\0past"  # no id holds a zero byte
 NOTED: Final = 1 << 14  # pairs of a note: 400 KB, below what the changelog takes in one record
 ROWS: Final = 1_000  # subscriptions of a note
-COVERS: Final = 512 << 10  # bytes of those that they overlap, unless one alone has more
+COVERS: Final = 512 << 10  # bytes of those that they overlap, and of where pauses began, unless one alone has more
+CUT: Final = 32  # bytes of where a pause began in one partition, at most
 
 # A partition under way with so much takes no further subscription until one of its searches has ended; publications go on.
 MOST_SEARCHES: Final = 32
@@ -52,13 +53,15 @@ class Refused:
 
 @dataclass(slots=True)
 class Asked:
-    """Subscriptions that search, by row: their records, and what was true when they came. `offsets`: in the rendezvous log."""
+    """Subscriptions that search, by row: their records, and what was true when they came. `offsets`: in the rendezvous log. `resumed`: of
+    those that ended a pause, what had been seen when it began."""
 
     values: list[bytes]
     offsets: list[int]
     log_time: Rows
     horizon: Rows
     overlapping: dict[int, list[bytes]]
+    resumed: dict[int, dict[int, int]]
 
 
 class _Holding:
@@ -93,6 +96,7 @@ class PastSearch:
     ) -> None:
         self.engine, self.asked = holding, asked
         self.values, self.log_time, self.overlapping = asked.values, asked.log_time, asked.overlapping
+        self.resumed = asked.resumed
         self.effects = Effects()
         self.recipient = holding.subscribers.recipient[0]
         self._parts, self._row_of, self._amended, self._known = parts, row_of, amended, known
@@ -121,13 +125,18 @@ class PastSearch:
         while begin < len(asked.values):
             end, size = begin, 0
             while end < len(asked.values) and end - begin < ROWS and (end == begin or size < COVERS):
-                size += sum(map(len, covers.get(end, ())))
+                size += sum(map(len, covers.get(end, ()))) + CUT * len(asked.resumed.get(end, ()))
                 end += 1
             head = {
                 "offsets": asked.offsets[begin:end],
                 "log_time": asked.log_time[begin:end].tolist(),
                 "horizon": asked.horizon[begin:end].tolist(),
                 "covers": {str(row - begin): covers[row] for row in range(begin, end) if row in covers},
+                "resumed": {
+                    str(row - begin): {str(partition): last for partition, last in asked.resumed[row].items()}
+                    for row in range(begin, end)
+                    if row in asked.resumed
+                },
             }
             notes |= self._note(list(range(begin, end)), head, Told(*np.empty((2, 0), np.int64)))
             begin = end
@@ -190,7 +199,7 @@ class Resuming:
 
     notes: list[bytes] = field(default_factory=list)
     known: dict[Version, Rows] = field(default_factory=dict)
-    places: dict[int, tuple[Version, int, int, list[bytes]]] = field(default_factory=dict)
+    places: dict[int, tuple[Version, int, int, list[bytes], dict[int, int]]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, notes: Mapping[bytes, bytes]) -> Resuming:
@@ -205,7 +214,8 @@ class Resuming:
                 told_by.setdefault(version, []).append(origins[rows == row])
             for row, place in enumerate(head.get("offsets", ())):
                 covers = [base64.b64decode(text) for text in head["covers"].get(str(row), ())]
-                found.places[place] = versions[row], head["log_time"][row], head["horizon"][row], covers
+                cut = {int(partition): last for partition, last in head.get("resumed", {}).get(str(row), {}).items()}
+                found.places[place] = versions[row], head["log_time"][row], head["horizon"][row], covers, cut
         found.known = {version: np.concatenate(some) for version, some in told_by.items()}
         return found
 
@@ -217,7 +227,7 @@ class Resuming:
     @property
     def log_time(self) -> int | None:
         """When the first of them came."""
-        return min((log_time for _, log_time, _, _ in self.places.values()), default=None)
+        return min((log_time for _, log_time, *_ in self.places.values()), default=None)
 
     def known_by(self, versions: Sequence[Version], horizon: Rows) -> Known:
         return Known([self.known[version] for version in versions], horizon)

@@ -77,7 +77,10 @@ def covered_before(
 def covered(subscriber: Subscriber, others: Sequence[Subscriber]) -> bool:
     """Has an earlier overlapping subscription of the same subscriber the publication already?"""
     return any(
-        other.recipient == subscriber.recipient and other.version < subscriber.version and _overlap(other, subscriber)
+        other.recipient == subscriber.recipient
+        and other.version < subscriber.version
+        and not other.paused
+        and _overlap(other, subscriber)
         for other in others
     )
 

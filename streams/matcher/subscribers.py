@@ -25,6 +25,7 @@ ALWAYS: Final = 4  # topic and time decide alone
 ALONE: Final = 8  # went to one partition only
 OLD: Final = 16  # came under an earlier version of the routing
 IDS_ALONE: Final = 32  # its notifications carry no content
+PAUSED: Final = 64  # it matches nothing
 
 _FIRST: Final = 1024  # handles there is room for at first
 SHARED: Final = (
@@ -46,6 +47,7 @@ class Subscriber(NamedTuple):
     needs_previous: bool
     always: bool
     ids_alone: bool
+    paused: bool
 
 
 class Subscribers:
@@ -62,6 +64,8 @@ class Subscribers:
         self.ends_at: I64 = np.empty(_FIRST, np.int64)
         self.flags: npt.NDArray[np.uint8] = np.empty(_FIRST, np.uint8)
         self.needing_previous = 0
+        # Of paused ones, by handle: what of each publications partition had been seen when the pause began.
+        self.pauses: dict[int, dict[int, int]] = {}
         self._free: list[int] = []
         self._handles: dict[bytes, int] = {}
         self._taken: list[int] = []  # since `begin`
@@ -88,6 +92,7 @@ class Subscribers:
             bool(flags & NEEDS_PREVIOUS),
             bool(flags & ALWAYS),
             bool(flags & IDS_ALONE),
+            bool(flags & PAUSED),
         )
 
     def version(self, handle: int) -> Version:
@@ -206,6 +211,7 @@ class Subscribers:
         for handle in handles:
             self.needing_previous -= bool(self.flags[handle] & NEEDS_PREVIOUS)
             self.name[handle] = b""
+            self.pauses.pop(handle, None)
         if handles:
             self.names_heap.drop(handles)
             self.recipient.drop(handles)

@@ -363,7 +363,10 @@ class SubscriptionRouter(Router):
                 value = self._withdrawal(version, name, left, replaced=began is not None)
                 taken.others.append((len(taken.rows), name, left, value))
         ends_at = int(columns.ends_at[row])
-        route = Route(version, partitions, asked.digest[row], None if ends_at == NEVER else ends_at, held_set)
+        paused = bool(columns.paused[row])
+        asks_from = before.asks_from or before.version if before is not None and (paused or before.paused) else None
+        end = None if ends_at == NEVER else ends_at
+        route = Route(version, partitions, asked.digest[row], end, held_set, asks_from, paused)
         self._routes.put(name, route, outgoing)
 
     def _send(self, columns: SubscriptionColumns, taken: _Taken, outgoing: Outgoing) -> None:

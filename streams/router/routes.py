@@ -5,7 +5,9 @@ take two hundred megabytes and are read back as fast as Kafka gives them:
 
     u64 arrival, u32 partition and u64 offset of the version, 16 bytes of digest, then u16 for each rendezvous partition; big-endian
     of one with a set of entities, also: u64 arrival, u32 partition and u64 offset of the version that the set began with, and 8
-    bytes of digest of who is told; of one that ends: i64 end; of either then a byte, 2 or 1 or their sum, so that the length is odd
+    bytes of digest of who is told; of one that pauses or resumes another: u64 arrival, u32 partition and u64 offset
+    of the version whose requests to the history still count; of one that ends: i64 end; of any of these then a byte, the sum of 2, 4 and
+    1, so that the length is odd
 
 Who has ended is forgotten a hot window later: by then no matcher holds it any more. It counts as unknown from that moment on, decided by
 the arrivals of the input alone; when it leaves the memory and the changelog, a few routes a record, makes no difference.
@@ -27,7 +29,8 @@ _HEAD: Final = struct.Struct(f">QIQ{DIGEST}s")
 _DIGEST_AT: Final = _HEAD.size - DIGEST
 _END: Final = struct.Struct(">q")
 _SET: Final = struct.Struct(">QIQ8s")
-_ENDS, _HAS_SET = 1, 2  # flags in the last byte of an odd length
+_VERSION: Final = struct.Struct(">QIQ")
+_ENDS, _HAS_SET, _ASKS_FROM, _PAUSED = 1, 2, 4, 8  # flags in the last byte of an odd length
 
 STEP: Final = 4  # routes that are looked at for each record: more than one record can add
 SLICE: Final = (
@@ -49,6 +52,8 @@ class Route(NamedTuple):
     digest: bytes
     ends_at: int | None = None
     held_set: HeldSet | None = None
+    asks_from: Version | None = None  # None: the version itself
+    paused: bool = False
 
     def set_after(self, arrived_at: int, recipient: bytes) -> Version | None:
         """The version that its set of entities began with, if a version with transitions that arrives then goes on with it."""
@@ -195,6 +200,11 @@ def _encode(route: Route) -> bytes:
         began, recipient = route.held_set
         value += _SET.pack(began.arrived_at, began.partition, began.offset, recipient)
         flags |= _HAS_SET
+    if route.asks_from is not None:
+        value += _VERSION.pack(route.asks_from.arrived_at, route.asks_from.partition, route.asks_from.offset)
+        flags |= _ASKS_FROM
+    if route.paused:
+        flags |= _PAUSED
     if route.ends_at is not None:
         value += _END.pack(route.ends_at)
         flags |= _ENDS
@@ -203,15 +213,20 @@ def _encode(route: Route) -> bytes:
 
 def _decode(value: bytes) -> Route:
     arrived_at, partition, offset, digest = _HEAD.unpack_from(value)
-    ends_at, held_set, until, flags = None, None, len(value), 0
+    ends_at, held_set, asks_from, until, flags = None, None, None, len(value), 0
     if until % 2:
         until, flags = until - 1, value[-1]
     if flags & _ENDS:
         until -= _END.size
         (ends_at,) = _END.unpack_from(value, until)
+    if flags & _ASKS_FROM:
+        until -= _VERSION.size
+        asks_from = Version(*_VERSION.unpack_from(value, until))
     if flags & _HAS_SET:
         until -= _SET.size
         *began, recipient = _SET.unpack_from(value, until)
         held_set = HeldSet(Version(*began), recipient)
     partitions = struct.unpack(f">{(until - _HEAD.size) // 2}H", value[_HEAD.size : until])
-    return Route(Version(arrived_at, partition, offset), partitions, digest, ends_at, held_set)
+    return Route(
+        Version(arrived_at, partition, offset), partitions, digest, ends_at, held_set, asks_from, bool(flags & _PAUSED)
+    )

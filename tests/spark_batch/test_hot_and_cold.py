@@ -56,6 +56,7 @@ class Recorder(Partition):
         super().__init__(number, HOT_WINDOW)
         self.fixed = {}
         self.held = {}
+        self.before_pause: dict[str, set[tuple[str, str, int]]] = {}
 
     def _publish(self, record: CanonicalPublication, envelope: Rendezvous, found: Found) -> None:
         if event_name(record.publication_id, record.topic) not in self.arrivals:
@@ -66,6 +67,10 @@ class Recorder(Partition):
         super()._publish(record, envelope, found)
 
     def _subscribe(self, record: CanonicalSubscription, envelope: Rendezvous, found: Found) -> None:
+        if record.paused:
+            self.before_pause[record.subscription_id] = set(self.fixed)
+        elif record.subscription_id not in self.subscriptions:  # it has ended
+            self.before_pause.pop(record.subscription_id, None)
         self.held[record.subscription_id] = self._covers(record)
         super()._subscribe(record, envelope, found)
 
@@ -90,6 +95,7 @@ subscribed = st.fixed_dictionaries(
         "semantics": st.sampled_from(["classical", "intersect"]),
         "self_join": st.booleans(),
         "who": st.sampled_from(["a", "b"]),
+        "paused": st.sampled_from([False, False, True]),  # then it comes again, resumed, in the place of the next one
     }
 )
 steps = st.lists(
@@ -109,6 +115,7 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
     requests: list[Open] = []
     told: list[Pair] = []
     expected: set[Pair] = set()
+    waiting: list[tuple[str, Any, int]] = []  # paused ones: id, what was given, and where the window begins
     for number, (later, source, given_) in enumerate(log):
         arrived_at += later
         offset, offsets[source] = offsets[source], offsets[source] + 1
@@ -124,13 +131,17 @@ def test_past_and_backfill_together_are_everything_once(log: list[Any]) -> None:
             records.append((record, arrived_at, source, offset))
             origin = "publications"
         else:
-            name, version = f"s{number}", Version(arrived_at, source, offset)
+            name, starts, paused = f"s{number}", arrived_at - given_["reach"], given_["paused"]
+            if waiting:
+                (name, given_, starts), paused = waiting.pop(), False
+            elif paused:
+                waiting.append((name, given_, starts))
+            version = Version(arrived_at, source, offset)
             where = ALWAYS if given_["where"] is None else Condition.parse(given_["where"]).disjuncts
-            starts = arrived_at - given_["reach"]
             ends = None if given_["ends"] is None else max(arrived_at + given_["ends"], starts)
             content = CanonicalSubscription(
                 name, given_["who"], version, given_["topic"], given_["scope"], starts, ends, given_["time"], where,
-                given_["semantics"], given_["self_join"],
+                given_["semantics"], given_["self_join"], paused=paused,
             )  # fmt: skip
             placed = scheme.subscription(RoutedSubscription(name, content.topic, content.scope, where))
             origin = "subscriptions"
@@ -162,6 +173,8 @@ def _all(partition: Recorder, s: CanonicalSubscription, placed: tuple[int, ...],
             and not covered
             and reports(partition.number, placed, of_publication)
             and oracle.matches(query_of(s), offer)
+            and not s.paused
+            and (name, topic, at) not in partition.before_pause.get(s.subscription_id, ())
         ):
             found.add((s.subscription_id, partition.number, name, topic, at))
     return found

@@ -29,6 +29,7 @@ PUBLISHED = ["x BETWEEN 0 AND 1", "y > 1 OR x = 3"]
 SEVERAL_TOPICS = ["1.2,2", "1.2.3,1.9,1.10", "1.2,1.9,2"]  # of one subscription
 TOPICS = ["", "1", "1.2", "1.2.3", "1.10", "2", "1.9"]
 DELIVERS = st.sampled_from(["content", "content", "ids"])
+PAUSES = st.sampled_from([False, False, False, True])
 PARTITIONS = [(0,), (0,), (0, 1), (0, 1, 2), (0, 2)]
 
 
@@ -170,6 +171,7 @@ def logs(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 draw(st.sampled_from(["classical", "classical", "symmetric", "intersect"])),
                 self_join,
                 draw(DELIVERS),
+                paused=draw(PAUSES),
             )
         else:
             record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3"])), Version(arrived, partition, offset))
@@ -258,8 +260,41 @@ def auctions(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
                 "intersect",
                 False,
                 draw(DELIVERS),
+                paused=draw(PAUSES),
             )
         else:
             record = Withdrawal(draw(st.sampled_from(["s1", "s2", "s3", "s4"])), version)
         log.append(Rendezvous(origin, partition, offset, arrived, 1, (0,), record))
+    return log
+
+
+@st.composite
+def pauses(draw: st.DrawFn, longest: int = 40) -> list[Rendezvous]:
+    """Two subscriptions that are paused, resumed and withdrawn, and what is published meanwhile, some of it beyond the hot window."""
+    clock = Clock(step=5 * SECOND)
+    log: list[Rendezvous] = []
+    kinds = ["publish"] * 4 + ["pause", "pause", "resume", "resume", "withdraw", "repeat", "tick"]
+    for number in range(draw(st.integers(5, longest))):
+        clock.advance(draw)
+        kind = draw(st.sampled_from(kinds))
+        if kind == "repeat" and log:
+            log.append(draw(st.sampled_from(log)))
+        if kind in ("repeat", "tick"):
+            log.append(Rendezvous("none", 0, 0, clock.now, 1, (0,)))
+            continue
+        arrived, partition = clock.late(draw), draw(st.integers(0, 1))
+        origin = "publications" if kind == "publish" else "subscriptions"
+        offset = clock.next(origin, partition)
+        version = Version(arrived, partition, offset)
+        name = draw(st.sampled_from(["s1", "s2"]))
+        record: Any = Withdrawal(name, version)
+        if kind == "publish":
+            published = arrived - draw(st.sampled_from([0, 0, HOT]))
+            record = CanonicalPublication(f"p{number}", None, "1", published, None, attributes={"x": number % 2})
+        elif kind != "withdraw":
+            record = CanonicalSubscription(
+                name, "anna", version, "1", "overlap", START - HOT, None, "published",
+                form(draw(st.sampled_from(["x >= 0", "x = 1"]))), "classical", draw(st.booleans()), paused=kind == "pause",
+            )  # fmt: skip
+        log.append(Rendezvous(origin, partition, offset, arrived, 1, draw(st.sampled_from([(0,), (0, 1)])), record))
     return log

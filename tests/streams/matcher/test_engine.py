@@ -42,7 +42,7 @@ from pastforward.streams.reference import Partition
 from pastforward.streams.routing import Directory
 from pastforward.streams.worker.recovery import StaleError
 from tests.streams.kept import Kept
-from tests.streams.logs import HOT, START, auctions, chains, form, logs
+from tests.streams.logs import HOT, START, auctions, chains, form, logs, pauses
 
 # What `make soak` runs of this file is the file, with more examples.
 SOAK = bool(os.environ.get("HYPOTHESIS_SOAK"))
@@ -93,7 +93,7 @@ def by_auction(offer: BestOffer) -> tuple[str, str]:
 
 def requested(effects: Any) -> list[tuple[Any, ...]]:
     return [
-        (r.subscription.subscription_id, str(r.subscription.version), r.horizon, r.log_time, r.cut, r.covers)
+        (r.subscription.subscription_id, str(r.subscription.version), r.horizon, r.log_time, r.cut, r.covers, r.above)
         for r in effects.requests
     ]
 
@@ -108,7 +108,8 @@ def subscriptions_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
         assert handle is not None
         held = engine.subscribers[handle]
         ends_at = None if held.ends_at == NEVER else held.ends_at
-        found[name.decode()] = (held.version, held.partitions, held.topic.decode(), held.starts_at, ends_at)
+        pause = engine.subscribers.pauses.get(handle)
+        found[name.decode()] = (held.version, held.partitions, held.topic.decode(), held.starts_at, pause, ends_at)
     return found
 
 
@@ -145,7 +146,7 @@ def assert_holds(engine: Engine, reference: Partition, dropped: dict[int, int], 
     assert engine.horizon(now) == reference.horizon
     # one that is over under the shortest window is let go of when that is in force, or comes back with a longer one: it has ended
     held = {
-        name: (r.version, live.partitions, r.topic, r.starts_at, r.ends_at)
+        name: (r.version, live.partitions, r.topic, r.starts_at, live.pause, r.ends_at)
         for name, live in reference.subscriptions.items()
         for r in [live.record]
     }
@@ -277,6 +278,9 @@ some_faults = st.lists(
     min_size=7,
     max_size=7,
 )
+some_returns = st.lists(
+    st.sampled_from(["go on", "commit", "restart", "rebuild", "rebuild again"]), min_size=7, max_size=7
+)
 some_losses = st.lists(st.sampled_from(["restart", "rebuild", "rebuild", "rebuild again"]), min_size=7, max_size=7)
 some_delay = st.sampled_from([0, 0, 3, 40])  # records that a rebuild reads too many
 some_size = st.integers(1, 10)
@@ -337,6 +341,22 @@ def test_auctions_that_are_open_meanwhile(
     old: int,
 ) -> None:
     agree(in_memory, log, cuts, layout, between, earlier, piece, room, old)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@given(pauses(), some_cuts, some_layout, some_returns, some_delay, some_size, some_room)
+@long
+def test_subscriptions_that_are_paused_and_resumed(
+    in_memory: bool,
+    log: list[Rendezvous],
+    cuts: list[int],
+    layout: str,
+    between: list[str],
+    earlier: int,
+    piece: int,
+    room: str,
+) -> None:
+    agree(in_memory, log, cuts, layout, between, earlier, piece, room)
 
 
 def agree(

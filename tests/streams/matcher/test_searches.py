@@ -20,7 +20,7 @@ from pastforward.streams.matcher import past, searches
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import PROGRESS
 from pastforward.streams.reference import Partition
-from tests.streams.logs import HOT, START, logs
+from tests.streams.logs import HOT, START, logs, pauses
 from tests.streams.matcher.test_engine import (
     SOAK,
     Engines,
@@ -71,7 +71,15 @@ some_ends = st.lists(
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
 @given(
-    logs(), some_cuts, some_layout, some_ends, some_steps, some_delay, some_size, some_room, st.sampled_from([0, 0, 5])
+    logs() | pauses(),
+    some_cuts,
+    some_layout,
+    some_ends,
+    some_steps,
+    some_delay,
+    some_size,
+    some_room,
+    st.sampled_from([0, 0, 5]),
 )
 @long
 def test_all_pairs_are_notified_once_whatever_comes_between(
@@ -141,7 +149,7 @@ def is_whole(engines: Engines) -> bool:
 
 
 some_doings = st.lists(
-    st.tuples(st.sampled_from(["publish", "publish", "subscribe"]), st.integers(0, 3), st.booleans())
+    st.tuples(st.sampled_from(["publish", "publish", "subscribe", "pause"]), st.integers(0, 3), st.booleans())
     | st.sampled_from(["step", "restart", "rebuild", "commit"]),
     min_size=10,
     max_size=30,
@@ -167,10 +175,11 @@ def test_searches_that_are_cut_off_again_and_again(
             for doing in doings:
                 if isinstance(doing, tuple):
                     what, which, joins = doing
-                    envelope = published(f"p{kept[what]}", kept[what], "12"[which % 2])
-                    if what == "subscribe":
-                        envelope = subscribed(f"s{which}", kept[what], f"u{which % 2}", joins)
-                    kept[what] += 1
+                    kind = "publish" if what == "publish" else "subscribe"
+                    envelope = published(f"p{kept[kind]}", kept[kind], "12"[which % 2])
+                    if kind == "subscribe":
+                        envelope = subscribed(f"s{which}", kept[kind], f"u{which % 2}", joins, what == "pause")
+                    kept[kind] += 1
                     wanted += [shown(n) for n in reference.apply(envelope).notifications]
                     notified += engines.feed([envelope]).notifications
                 elif doing == "step" and engines.engine.searches:
@@ -196,10 +205,20 @@ def published(name: str, offset: int, topic: str = "1") -> Rendezvous:
     return Rendezvous("publications", 0, offset, START, 1, (0,), record)
 
 
-def subscribed(name: str, offset: int, recipient: str, joins: bool = False) -> Rendezvous:
+def subscribed(name: str, offset: int, recipient: str, joins: bool = False, paused: bool = False) -> Rendezvous:
     version = Version(START, 0, offset)
     record = CanonicalSubscription(
-        name, recipient, version, "", "overlap", START - SECOND, None, "published", ALWAYS, self_join=joins
+        name,
+        recipient,
+        version,
+        "",
+        "overlap",
+        START - SECOND,
+        None,
+        "published",
+        ALWAYS,
+        self_join=joins,
+        paused=paused,
     )
     return Rendezvous("subscriptions", 0, offset, START, 1, (0,), record)
 
@@ -294,3 +313,41 @@ def test_what_a_replaced_subscription_asked_for_is_answered_as_it_was(engines: E
         notified += step(engines).notifications
     assert sorted(n.publication_id for n in notified) == sorted(f"p{i}" for i in range(20))
     assert {n.subscription_version for n in notified} == {"0-0"}
+
+
+@pytest.mark.parametrize("between", ["go on", "restart", "rebuild"])
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_who_resumes_finds_what_came_since_the_pause_behind_its_chunk_as_well(between: str, in_memory: bool) -> None:
+    def come_back() -> None:
+        if between == "restart":
+            engines.restart(3)
+        elif between == "rebuild":
+            engines.rebuild()
+
+    with tempfile.TemporaryDirectory() as directory:
+        engines = Engines(directory, "dual", in_memory)
+        try:
+            engines.feed([published(f"before{i}", i) for i in range(6)])
+            engines.feed([subscribed("a", 0, "anna", paused=True), subscribed("b", 1, "ben", paused=True)])
+            assert not engines.engine.searches  # who is paused looks for nothing
+            engines.commit()
+            engines.feed([published(f"during{i}", 6 + i) for i in range(6)])
+            come_back()
+            # one resumes, one is paused again, one is new: in one chunk
+            rows = [subscribed("new", 2, "carl"), subscribed("b", 3, "ben", paused=True), subscribed("a", 4, "anna")]
+            notified = list(engines.feed(rows).notifications)
+            assert engines.engine.searches
+            engines.feed([subscribed("a", 5, "anna", paused=True)])  # what it has asked for is answered
+            further = 0
+            while engines.engine.searches:
+                come_back()
+                further += 2  # it begins anew, and passes what it has told
+                for _ in range(further):
+                    if engines.engine.searches:
+                        notified += step(engines).notifications
+            before, during = ([f"{when}{i}" for i in range(6)] for when in ("before", "during"))
+            found = Counter((n.subscription_id, n.publication_id) for n in notified)
+            assert found == Counter([("new", name) for name in before + during] + [("a", name) for name in during])
+            assert not [key for key in engines.changelog if key.startswith(searches.KEY)]
+        finally:
+            engines.engine.close()

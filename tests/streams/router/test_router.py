@@ -23,7 +23,7 @@ from pastforward.schemas import (
     encode,
 )
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
-from pastforward.streams.router.routes import STEP, Route, Routes, digest_of
+from pastforward.streams.router.routes import STEP, HeldSet, Route, Routes, digest_of, recipient_of
 from pastforward.streams.routing import SCHEMES, Scheme, make_scheme
 from pastforward.streams.routing.change import State, View
 from pastforward.streams.stages.guard import in_halves
@@ -165,7 +165,11 @@ def test_routes_are_those_of_a_plain_table(
         } == table
         if what == "put":
             until = None if ends is None else ends * minute
-            table[name] = Route(Version(now, 0, number), (1, 2), digest_of(bytes([number])), until)
+            other = Version(now, 1, number)
+            held_set = HeldSet(other, recipient_of(b"anna")) if number % 2 else None
+            asks_from, paused = (other if number % 3 else None), number % 5 == 0
+            digest = digest_of(bytes([number]))
+            table[name] = Route(Version(now, 0, number), (1, 2), digest, until, held_set, asks_from, paused)
             routes.put(name, table[name], pending)
             assert routes.unchanged(name, digest_of(bytes([number])), now)
         elif routes.get(name, now) is not None:
