@@ -90,7 +90,8 @@ def covered_among(asked: Sequence[Subscriber], others: Sequence[Subscriber]) -> 
     answer = np.zeros(len(asked), np.bool_)
     seen: defaultdict[bytes, _Seen] = defaultdict(_Seen)
     recipients = {subscriber.recipient for subscriber in asked}
-    earlier = sorted((other for other in others if other.recipient in recipients), key=lambda other: other.version)
+    covering = (other for other in others if other.recipient in recipients and not other.paused)
+    earlier = sorted(covering, key=lambda other: other.version)
     taken = 0
     for i in sorted(range(len(asked)), key=lambda i: asked[i].version):
         while taken < len(earlier) and earlier[taken].version < asked[i].version:
