@@ -15,6 +15,7 @@ from pastforward.state.found import Past
 from pastforward.state.search import EVERYTHING, Search
 from pastforward.streams.matcher.conditions import match_pairs, which_match
 from pastforward.streams.matcher.deciding import Deciding
+from pastforward.streams.matcher.filters import filters_of
 from pastforward.streams.matcher.held import FoundRows, Publications, unpacked
 from pastforward.streams.matcher.records import version_at
 from pastforward.streams.matcher.reporting import notify, reported
@@ -99,7 +100,7 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
     handle_of = np.full(len(chunk.columns), -1, np.int64)
     handle_of[list(chunk.handles)] = list(chunk.handles.values())
     amended = chunk.as_amended() if chunk.replaced else {}
-    parts = Parts(chunk.engine.store.search())
+    parts = Parts(_search(chunk, found, list(chunk.handles)))
     told, pairs = [], 0
     try:
         for _ in range(CHUNK_PARTS):
@@ -122,9 +123,17 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
 def _resume(chunk: Chunk, found: FoundRows, rows: list[int]) -> None:
     """The log is read again: what was found is known, but for searches that were under way."""
     if rows:
-        places = np.searchsorted(found.stored, rows)
-        search = chunk.engine.store.search(dict.fromkeys(places.tolist(), EVERYTHING))
+        search = _search(chunk, found, rows)
         chunk.leave(Parts(search), found.stored, rows, chunk.as_amended() if chunk.replaced else {}, [])
+
+
+def _search(chunk: Chunk, found: FoundRows, rows: list[int]) -> Search:
+    """For subscriptions of these rows. Without slices there are no columns, and what is in memory is matched at once."""
+    store = chunk.engine.store
+    places = np.searchsorted(found.stored, rows).tolist()
+    if not store.stats.slices:
+        return store.search(dict.fromkeys(places, EVERYTHING))
+    return store.search(dict(zip(places, filters_of(chunk.columns, rows, chunk.log_time), strict=True)))
 
 
 class Known:
