@@ -24,7 +24,6 @@ EXCEPTIONS: Final = {
     "benchmarks/stream.py::Bench": "the same",
     "benchmarks/codecs.py::contenders": "a table of who does what: it is data",
     "streams/matcher/engine.py::Engine": "the state of a partition: chunk, searches, and three ways to begin, over one set of parts",
-    "matching/index/publications.py::FromAttributes._expanded": "one pass over disjuncts that fills seven columns side by side",
 }
 
 

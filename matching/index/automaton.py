@@ -1,6 +1,7 @@
 """Regular expressions in the kernels: runs what `conditions.automata` writes.
 
-Replaces a call of RE2 for each candidate, by way of Python: 19 us for a text of 200 characters. This takes 0.2.
+Replaces a call of RE2 for each candidate, by way of Python. A publication against 100,000 expressions of one shape took 1,900 us, and
+takes 70.
 Measured by `pastforward bench matching --only texts`.
 """
 

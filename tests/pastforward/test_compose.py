@@ -55,12 +55,18 @@ def test_settings_are_known_and_valid(name: str) -> None:
     assert chosen.sources["partitions"] == "environment"
 
 
+def test_nothing_is_published_beyond_this_machine() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
 def test_brokers_and_ports_agree() -> None:
     environment = SERVICES["kafka"]["environment"]
     advertised = dict(entry.split("://") for entry in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
     for name in OURS:
         assert SERVICES[name]["environment"]["PASTFORWARD_BOOTSTRAP_SERVERS"] == advertised["INSIDE"]
-    assert SERVICES["kafka"]["ports"] == ["9092:9092"]
+    assert SERVICES["kafka"]["ports"] == ["127.0.0.1:9092:9092"]
     assert advertised["OUTSIDE"] == "localhost:9092"
     web = settings.KNOWN["web_port"].default
     assert SERVICES["worker"]["expose"] == [str(web)]
