@@ -214,24 +214,22 @@ def test_a_selective_search_reads_few_blocks(tmp_path: Path, monkeypatch: pytest
             assert search.blocks_read <= (2 if name == "a" else 20)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(publications, st.lists(filters, min_size=1, max_size=3), st.integers(1, 3), st.data())
-def test_attributes_beyond_the_columns_of_a_slice_pass(
-    known: list[dict[str, Value]], given: list[Filter], columns: int, data: st.DataObject
+def test_an_attribute_that_has_a_column_is_found_in_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="store-") as directory:
-        patch.setattr(blocks, "BLOCK", data.draw(st.integers(1, 4), "block"))
-        patch.setattr(sealing, "COLUMNS", columns)
-        with open_store(directory, hot_window=1_000, reader=named_as_they_come(known)) as store:
-            store._publications.most = 1
-            rows = [publication(n, topic="1.1") for n in range(len(known))]
-            store.apply_columns(batch_of(table(rows)), find="past")
-            store.commit(1)
-            store.apply_columns(batch_of(table([subscription(100 + n, "1") for n in range(len(given))])), find="past")
-            found = found_by(store.search(dict(enumerate(given))))
-            for row, one in enumerate(given):
-                wanted = {str(n).encode() for n, publication in enumerate(known) if passes(publication, one)}
-                assert wanted <= found.get(row, set())
+    """Also in one that has more attributes than there are columns, and others before it. The latest are in the first block."""
+    monkeypatch.setattr(blocks, "BLOCK", 1)
+    monkeypatch.setattr(sealing, "COLUMNS", 1)
+    known: list[dict[str, Value]] = [{"b": 1, "a": 5}, {"a": 1}]
+    with open_store(tmp_path, hot_window=1_000, reader=named_as_they_come(known)) as store:
+        store._publications.most = 1
+        store.apply_columns(batch_of(table([publication(n, topic="1.1") for n in range(2)])), find="past")
+        store.commit(1)
+        store.apply_columns(batch_of(table([subscription(100, "1")])), find="past")
+        for name, value, wanted in (("a", 5, {b"0"}), ("a", 1, {b"1"}), ("b", 1, {b"0", b"1"})):
+            given = Filter(((Predicate(name, (Range(NUMBER, value, value),)),),))
+            found = found_by(store.search({0: given}))[0]
+            assert found == wanted
 
 
 def named_as_they_come(known: list[dict[str, Value]]) -> Reader:
