@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from pastforward.state.errors import DirectoryError, InUseError, UnusableError
 
-FORMAT: Final = 2
-"""1 had a row for each publication."""
+FORMAT: Final = 3
+"""1 had a row for each publication; in 2 nothing told which publications state a condition."""
 _MARKER: Final = "STORE"
 _LOCK: Final = "LOCK"
 _DATABASE: Final = "db"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -55,18 +55,19 @@ def in_order(memory: Memory) -> Order:
 
 
 class Dense:
-    """The attributes of some publications, a row for each attribute."""
+    """The attributes of some publications, a row for each attribute. `known`: those that must have one."""
 
-    def __init__(self, attributes: Attributes | None, rows: int) -> None:
+    def __init__(self, attributes: Attributes | None, rows: int, known: Container[str] = ()) -> None:
         names = [] if attributes is None else attributes.names
-        self.names = names[:COLUMNS]
+        order = np.array(sorted(range(len(names)), key=lambda at: names[at] not in known), np.int64)[:COLUMNS]
+        self.names = [names[at] for at in order.tolist()]
         self.complete = attributes is not None and len(names) <= COLUMNS
         self.kinds = np.zeros((len(self.names), rows), np.uint8)
         self.bits = np.zeros((len(self.names), rows), np.int64)
         self.leading = np.zeros((len(self.names), rows), np.uint64)
         if attributes is not None and names:
-            column_of = np.arange(len(names))
-            column_of[COLUMNS:] = -1
+            column_of = np.full(len(names), -1)
+            column_of[order] = np.arange(len(order))
             entries = sealing.Entries(
                 as_kernel(attributes.start, np.int64), as_kernel(attributes.name, np.int32), as_kernel(attributes.tag, np.uint8),
                 as_kernel(attributes.bits, np.int64), as_kernel(attributes.length, np.int32), as_kernel(attributes.heap, np.uint8),
@@ -176,7 +177,7 @@ class Sealer:
         attributes = None
         if reader is not None:
             attributes = reader(Texts(data, ends[:-1], np.diff(ends).astype(np.int32)))
-        dense = Dense(attributes, len(items))
+        dense = Dense(attributes, len(items), self._attributes)
         self._complete &= dense.complete
         for at, name in enumerate(dense.names):
             known = self._attributes.get(name)
@@ -201,7 +202,7 @@ class Sealer:
             if kind in present:
                 some = bits[kinds == kind] if len(present) > 1 else bits
                 numbers = some.view(np.float64) if kind == FLOAT else some
-                with np.errstate(invalid="ignore"):
+                with np.errstate(invalid="ignore", over="ignore"):
                     low.append(np.nextafter(np.fmin.reduce(numbers).astype(np.float64), -np.inf))
                     high.append(np.nextafter(np.fmax.reduce(numbers).astype(np.float64), np.inf))
         zone["low"] = np.fmin.reduce(low) if low else np.inf

@@ -21,7 +21,7 @@ Bound: TypeAlias = int | float | bytes | None
 
 
 class Range(NamedTuple):
-    """A value of this family between two bounds, both of them in; None: no bound. Texts are UTF-8."""
+    """A value of this family between two bounds, both of them in; None: no bound. NaN is in none. Texts are UTF-8."""
 
     family: int
     low: Bound

@@ -30,6 +30,9 @@ _ROOM: Final = 1 << 16
 _TOGETHER: Final = 1 << 22
 """Pairs in the open index that are sorted by publication, so that one that several subscriptions have found comes once."""
 
+FEW = 256
+"""Publications in the open index that a question has found are not tested if they are fewer: to verify them is cheaper."""
+
 
 class Hits(NamedTuple):
     """What a block has: pairs of a question and one of `size` publications. `payloads` gives bytes and ends; `items` indexes
@@ -193,17 +196,22 @@ class PastSearch:
 
     def _fitting(self, index: Index, questions: Array, place: Array, items: Array) -> Hits | None:
         self.blocks_read += 1
-        asking = np.unique(questions).tolist()
+        asking = np.flatnonzero(np.bincount(questions) >= FEW).tolist()
         if not all(self._questions[q].tests.everything for q in asking):
             reader = self._publications.reader
             attributes = None if reader is None else reader(payloads_of(index.memory, items))
             columns = _OfItems(Dense(attributes, len(items)))
             keep = []
-            for q in asking:
-                mine = np.flatnonzero(questions == q)
-                passing = np.zeros(len(items), np.bool_)
-                passing[self._questions[q].tests.rows(columns, np.arange(len(items)))] = True
-                keep.append(mine[passing[place[mine]]])
+            order = np.argsort(questions, kind="stable")
+            ends = np.append(np.flatnonzero(np.diff(questions[order], prepend=-1)), len(order)).tolist()
+            for low, high in itertools.pairwise(ends):
+                mine = order[low:high]
+                tests = self._questions[int(questions[mine[0]])].tests
+                if high - low >= FEW and not tests.everything:
+                    passing = np.zeros(len(items), np.bool_)
+                    passing[tests.rows(columns, place[mine])] = True
+                    mine = mine[passing[place[mine]]]
+                keep.append(mine)
             kept = np.sort(np.concatenate(keep))
             questions, place = questions[kept], place[kept]
             some, place = np.unique(place, return_inverse=True)

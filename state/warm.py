@@ -11,6 +11,7 @@ from pastforward.columns.attributes import Attributes
 from pastforward.columns.texts import Texts
 from pastforward.state.budget import Budget
 from pastforward.state.operations import batch_of
+from pastforward.state.sealing import Dense
 from pastforward.state.search import TEXT, Filter, Predicate, Range
 from pastforward.state.store import Store
 
@@ -35,6 +36,7 @@ def compile_kernels() -> None:
             "payload": [b"x"] * 5,
         }
     )
+    Dense(_no_attributes(Texts.of([b"x"])), 1)
     with tempfile.TemporaryDirectory(prefix="pastforward-") as directory:
         for name in ("memory", "disk"):
             budget = Budget()

@@ -11,10 +11,13 @@ from aiokafka import TopicPartition
 
 from pastforward.columns.texts import Texts
 from pastforward.columns.times import HOUR
+from pastforward.matching import Condition
 from pastforward.schemas import Publication, Subscription, encode
 from pastforward.schemas import compile_kernels as compile_schemas
 from pastforward.state import open_store
+from pastforward.state.filtering import Tests
 from pastforward.streams.matcher.engine import Engine
+from pastforward.streams.matcher.filters import filter_of
 from pastforward.streams.matcher.heap import Heap
 from pastforward.streams.matcher.matcher import Matcher, Sinks
 from pastforward.streams.router.router import PublicationRouter, SubscriptionRouter
@@ -30,6 +33,7 @@ def compile_kernels() -> None:
     compile_schemas()
     compile_routing()
     _compile_heap()
+    Tests(filter_of(Condition.parse("a = 'x'").disjuncts))  # texts are hashed
     topics, scheme, metrics = Topics("warm."), make_scheme("dewey", 1, 1), Metrics()
     common = (topics, scheme, 1, View(state=State(1)), metrics, None)
     subscriptions = SubscriptionRouter(

@@ -19,6 +19,7 @@ from pastforward.schemas import (
     decode_rendezvous_chunk,
 )
 from pastforward.state import Found
+from pastforward.streams.matcher.filters import marked
 from pastforward.streams.matcher.records import partitions_at
 from pastforward.streams.reference import offer_of
 from pastforward.streams.stages import kernels
@@ -168,13 +169,15 @@ def unpacked(payloads: Packed) -> Publications:
 
 
 def attributes_of(payloads: Texts) -> Attributes:
-    """What the store's searches test. `payloads`: one behind the other."""
+    """What the store's searches test: constants, and whether more than that is said (`streams.matcher.filters`). `payloads`: one behind the
+    other."""
     at = np.append(payloads.at, len(payloads.heap))
     begin = np.empty(len(payloads), np.int64)
     own_records(payloads.heap, at, begin)
     raw = payloads.heap.tobytes()
     values = [raw[low:high] for low, high in zip(begin.tolist(), at[1:].tolist(), strict=True)]
-    return decode_rendezvous_chunk(values).attributes
+    columns = decode_rendezvous_chunk(values)
+    return marked(columns.attributes, columns.where.present())
 
 
 def attributes_in(value: bytes) -> dict[str, Value]:

@@ -15,6 +15,7 @@ from pastforward.state.found import Past
 from pastforward.state.search import EVERYTHING, Search
 from pastforward.streams.matcher.conditions import match_pairs, which_match
 from pastforward.streams.matcher.deciding import Deciding
+from pastforward.streams.matcher.filters import filters_of
 from pastforward.streams.matcher.held import FoundRows, Publications, unpacked
 from pastforward.streams.matcher.pauses import came_after
 from pastforward.streams.matcher.records import version_at
@@ -127,11 +128,12 @@ def match_past(chunk: Chunk, found: FoundRows | None) -> None:
 
 
 def _search(chunk: Chunk, found: FoundRows, rows: list[int]) -> Search:
-    """For subscriptions of these rows."""
-    if len(rows) == len(chunk.handles):
-        return chunk.engine.store.search()
-    places = np.searchsorted(found.stored, rows)
-    return chunk.engine.store.search(dict.fromkeys(places.tolist(), EVERYTHING))
+    """For subscriptions of these rows. Without slices there are no columns, and what is in memory is matched at once."""
+    store = chunk.engine.store
+    places = np.searchsorted(found.stored, rows).tolist()
+    if not store.stats.slices:
+        return store.search(dict.fromkeys(places, EVERYTHING))
+    return store.search(dict(zip(places, filters_of(chunk.columns, rows, chunk.log_time), strict=True)))
 
 
 class Known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pastforward.columns import attributes
 from pastforward.columns.attributes import Attributes
 from pastforward.columns.texts import Texts
-from pastforward.state import Filter, Limits, Predicate, Range, Reader, Search, blocks, open_store
+from pastforward.state import Filter, Limits, Predicate, Range, Reader, Search, blocks, open_store, sealing, searching
 from pastforward.state.operations import batch_of
 from pastforward.state.search import BOOLEAN, NUMBER, TEXT, TIMESTAMP
 from tests.state.tables import table
@@ -143,7 +144,9 @@ def within(value: Value, given: Range) -> bool:
     low: Any
     high: Any
     _, low, high = given
-    return family == given.family and (low is None or low <= plain) and (high is None or plain <= high)
+    return (
+        family == given.family and plain == plain and (low is None or low <= plain) and (high is None or plain <= high)
+    )
 
 
 def passes(publication: dict[str, Value], given: Filter) -> bool:
@@ -171,6 +174,7 @@ def test_a_filter_keeps_what_passes(
     """Whether it lies in slices or in memory, in blocks of any size, and whatever comes before the search is taken."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="store-") as directory:
         patch.setattr(blocks, "BLOCK", data.draw(st.integers(1, 8), "block"))
+        patch.setattr(searching, "FEW", 0)
         with open_store(directory, layout, hot_window=1_000, reader=reader_of([*known, {}])) as store:
             store._publications.most = most
             for n in range(len(known)):
@@ -208,6 +212,37 @@ def test_a_selective_search_reads_few_blocks(tmp_path: Path, monkeypatch: pytest
             search = store.search({0: Filter(((Predicate(name, (given,)),),))})
             assert len(found_by(search)[0]) == (10 if name == "a" else 50)
             assert search.blocks_read <= (2 if name == "a" else 20)
+
+
+def test_an_attribute_that_has_a_column_is_found_in_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in one that has more attributes than there are columns, and others before it. The latest are in the first block."""
+    monkeypatch.setattr(blocks, "BLOCK", 1)
+    monkeypatch.setattr(sealing, "COLUMNS", 1)
+    known: list[dict[str, Value]] = [{"b": 1, "a": 5}, {"a": 1}]
+    with open_store(tmp_path, hot_window=1_000, reader=named_as_they_come(known)) as store:
+        store._publications.most = 1
+        store.apply_columns(batch_of(table([publication(n, topic="1.1") for n in range(2)])), find="past")
+        store.commit(1)
+        store.apply_columns(batch_of(table([subscription(100, "1")])), find="past")
+        for name, value, wanted in (("a", 5, {b"0"}), ("a", 1, {b"1"}), ("b", 1, {b"0", b"1"})):
+            given = Filter(((Predicate(name, (Range(NUMBER, value, value),)),),))
+            found = found_by(store.search({0: given}))[0]
+            assert found == wanted
+
+
+def named_as_they_come(known: list[dict[str, Value]]) -> Reader:
+    """A block has the names of its own publications, in the order in which they are met."""
+
+    def reader(payloads: Texts) -> Attributes:
+        whole = reader_of(known)(payloads)
+        used = list(dict.fromkeys(whole.name.tolist()))
+        number = {name: i for i, name in enumerate(used)}
+        name = np.array([number[each] for each in whole.name.tolist()], np.int32)
+        return replace(whole, names=[NAMES[each] for each in used], name=name)
+
+    return reader
 
 
 def test_many_searches_at_once_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from pastforward.state import Budget, Limits, blocks, open_store, searching
 from pastforward.streams.matcher import duplicates
 from pastforward.streams.matcher.effects import Effects
 from pastforward.streams.matcher.engine import Engine
-from pastforward.streams.matcher.held import Before, auction_of, pack, unpack
+from pastforward.streams.matcher.held import Before, attributes_of, auction_of, pack, unpack
 from pastforward.streams.matcher.matcher import PROGRESS
 from pastforward.streams.matcher.progress import encode_progress
 from pastforward.streams.reference import Partition
@@ -56,6 +56,7 @@ def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duplicates, "BLOCK", 8)
         patch.setattr(blocks, "BLOCK", 5)
+        patch.setattr(searching, "FEW", 0)
         patch.setattr(searching, "PIECES", Limits(blocks=2, publications=3))
         yield
 
@@ -216,7 +217,9 @@ class Engines:
         budget = Budget(32 << 20)
         if self._room == "none":
             budget.for_indexes = -1
-        store = open_store(place, self._layout, hot_window=self.hot, lateness=self.hot, budget=budget)
+        store = open_store(
+            place, self._layout, hot_window=self.hot, lateness=self.hot, budget=budget, reader=attributes_of
+        )
         if self._room == "spilled":
             store._subscriptions.spill(store._disk)
             store._publications.most = 1
