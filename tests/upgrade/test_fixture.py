@@ -25,6 +25,7 @@ from pastforward.schemas import (
     decode_subscription,
 )
 from pastforward.state import UnusableError, open_store
+from pastforward.state.directory import FORMAT
 from pastforward.streams.matcher.matcher import PROGRESS
 from pastforward.streams.matcher.progress import decode_progress
 from pastforward.streams.router.routes import Routes
@@ -119,7 +120,7 @@ def test_the_stores_are_of_another_format_and_rebuilt(tmp_path: Path) -> None:
     """A worker sets aside what is unusable, and rebuilds it from Kafka."""
     state = unpack("worker", tmp_path) / "worker" / "state"
     for partition in range(int(EXPECTED["settings"]["partitions"])):
-        with pytest.raises(UnusableError, match="has format 1, and this version reads 2"):
+        with pytest.raises(UnusableError, match=f"has format 1, and this version reads {FORMAT}"):
             open_store(state / f"{PREFIX}{partition}", layout="dual")
 
 

@@ -16,9 +16,13 @@ from pastforward.streams.matcher.subscribers import Subscriber
 TOPICS = (b"", b"1", b"1.2", b"1.2.3", b"1.20", b"12", b"2.2", b"1.2.3,2", b"1.20,12", b"1.20,2.2")
 
 
-def subscriber(version: int, recipient: bytes, topic: bytes, starts_at: int, ends_at: int) -> Subscriber:
+def subscriber(
+    version: int, recipient: bytes, topic: bytes, starts_at: int, ends_at: int, paused: bool = False
+) -> Subscriber:
     at = Version(version, 0, version)
-    return Subscriber(b"s%d" % version, recipient, at, (0,), topic, starts_at, ends_at, True, False, False, False)
+    return Subscriber(
+        b"s%d" % version, recipient, at, (0,), topic, starts_at, ends_at, True, False, False, False, paused
+    )
 
 
 SOME = st.lists(
@@ -27,13 +31,16 @@ SOME = st.lists(
         st.sampled_from(TOPICS),
         st.integers(0, 9),
         st.integers(0, 9) | st.just(NEVER),
+        st.booleans(),
     ),
     max_size=12,
 )
 
 
 @given(SOME, st.randoms())
-def test_many_at_once_are_covered_as_one_by_one(some: list[tuple[bytes, bytes, int, int]], random: Random) -> None:
+def test_many_at_once_are_covered_as_one_by_one(
+    some: list[tuple[bytes, bytes, int, int, bool]], random: Random
+) -> None:
     everybody = [subscriber(version, *each) for version, each in enumerate(some)]
     random.shuffle(everybody)
     asked = everybody[::2]
