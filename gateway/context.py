@@ -153,6 +153,12 @@ def answer(fields: Any, status: int = 200, headers: dict[str, str] | None = None
 
 
 def endpoint(call: Call) -> Callable[[Request], Awaitable[Response]]:
+    return answering(call, lambda _, error: problem_of(error).response())
+
+
+def answering(call: Call, failed: Callable[[Request, Exception], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Calls it for who asks, within the limits of that identity; whatever is raised is answered by `failed`."""
+
     async def handle(request: Request) -> Response:
         gateway = gateway_of(request)
         try:
@@ -161,6 +167,6 @@ def endpoint(call: Call) -> Callable[[Request], Awaitable[Response]]:
             gateway.throttle.take(asked.who)
             return await call(asked)
         except Exception as error:
-            return problem_of(error).response()
+            return failed(request, error)
 
     return functools.wraps(call)(handle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pastforward.gateway.context import Asked, Call, gateway_of
+from pastforward.gateway.context import Asked, Call, answering, gateway_of
 from pastforward.gateway.problems import problem_of
 
 HERE: Final = Path(__file__).parent
@@ -59,20 +58,13 @@ def page(asked: Asked, template: str, title: str, /, **given: Any) -> Response:
 def shown(call: Call) -> Callable[[Request], Awaitable[Response]]:
     """A page. Whoever is not known is sent to where they say who they are; an error is a page as well."""
 
-    async def handle(request: Request) -> Response:
-        gateway = gateway_of(request)
-        try:
-            identity = await gateway.identify(request)
-            asked = Asked(request, gateway, identity)
-            gateway.throttle.take(asked.who)
-            return await call(asked)
-        except Exception as error:
-            problem = problem_of(error)
-            if problem.status == 401:
-                return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
-            return html(request, "message.html", problem.fields()["title"], problem.status, detail=problem.detail)
+    def failed(request: Request, error: Exception) -> Response:
+        problem = problem_of(error)
+        if problem.status == 401:
+            return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
+        return html(request, "message.html", problem.fields()["title"], problem.status, detail=problem.detail)
 
-    return functools.wraps(call)(handle)
+    return answering(call, failed)
 
 
 def command(*words: str | None, **options: str | None) -> str:
